@@ -1,0 +1,51 @@
+// Package policy says what may run: which images a box may be made from. Its
+// functions are pure: they look at words, never at an engine or a disk.
+package policy
+
+import (
+	"path"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// Image reports whether the image that ref names is on the list. An entry of
+// the list is a glob in the manner of path.Match over the name as people write
+// it: "golang:*" allows every tag of golang, "ghcr.io/acme/*" every image of
+// that registry's acme with any tag, "debian" that name with any tag. A name
+// that is no valid reference is never allowed.
+func Image(list []string, ref string) bool {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return false
+	}
+	name := reference.FamiliarName(named)
+	full := reference.FamiliarString(reference.TagNameOnly(named))
+	for _, entry := range list {
+		if match(entry, name, full) {
+			return true
+		}
+	}
+	return false
+}
+
+// match compares an entry without a tag with the name, so that it allows any
+// tag, and one with a tag or a digest with both.
+func match(entry, name, full string) bool {
+	if named, err := reference.ParseNormalizedNamed(entry); err == nil {
+		entry = reference.FamiliarString(named)
+	}
+	last := entry[strings.LastIndexByte(entry, '/')+1:]
+	if strings.ContainsAny(last, ":@") {
+		name = full
+	}
+	ok, err := path.Match(entry, name)
+	return ok && err == nil
+}
+
+// ValidGlob reports whether an entry of a list can be read at all, so that a
+// typing error is found at start and not when an image is denied.
+func ValidGlob(entry string) bool {
+	_, err := path.Match(entry, "")
+	return err == nil && entry != ""
+}

@@ -1,0 +1,71 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// A Launcher starts the agent in a new box and returns the stream to it, over
+// which both sides speak the protocol of package wire. It is the only thing
+// that a backend must be.
+//
+// ctx bounds the launch, not the box. Closing the stream ends the agent and
+// all that it started and gives back all that Launch took; it is idempotent,
+// safe beside Read and Write, and done within seconds. When the box ends by
+// itself, Read returns an *EndedError, or io.EOF where nothing more is known.
+type Launcher interface {
+	Launch(ctx context.Context, id string, spec Spec) (io.ReadWriteCloser, error)
+}
+
+// An Isolator is a Launcher that says whether its boxes keep commands away
+// from the host. A Launcher that is none does not isolate.
+type Isolator interface{ Isolates() bool }
+
+// A Placed stream tells where its box ended up.
+type Placed interface{ Place() Place }
+
+// Place is what a backend knows about a box that it started.
+type Place struct {
+	Backend   string   // "docker", "process"
+	Image     string   // as the user named it; "" where there are no images
+	Path      string   // how the stream comes about: "socket", "relay", "pipe"
+	Workspace string   // the workspace on the host, "" where the host has none
+	Dir       string   // the directory in which commands start
+	Notes     []string // what the user should know: a limit that was clamped, no isolation
+}
+
+// Spec says what box is wanted. Every field's zero value is the backend's own
+// default, and a backend ignores what it has no use for.
+type Spec struct {
+	Image     string            // e.g. "warmbox/sandbox:slim"
+	Env       map[string]string // set for every command of the box
+	Network   string            // "none" or "bridge"
+	User      string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
+	Workspace string            // a host directory; "" makes one of the box's own
+	ReadOnly  bool              // mounts the workspace read-only
+	Memory    int64             // bytes; swap is never more
+	CPUs      float64           // cores
+	Pids      int64             // processes and threads
+	Tmp       int64             // bytes of /tmp
+	Lease     time.Duration     // how long the agent lives on without a word from its host
+
+	// Progress is told what a slow launch is doing, one line each time. It is
+	// called from one goroutine and must not block. Nil means nobody listens.
+	Progress func(string)
+}
+
+// An EndedError says that a box ended by itself, and its last words. Stderr is
+// the box's own text: bounded, but hostile.
+type EndedError struct {
+	ExitCode int
+	Stderr   string // the last 50 lines
+}
+
+func (e *EndedError) Error() string {
+	s := "the box ended with exit code " + itoa(e.ExitCode)
+	if e.Stderr != "" {
+		s += "; its last words: " + quoteTail(e.Stderr)
+	}
+	return s
+}
