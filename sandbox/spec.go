@@ -32,6 +32,8 @@ type Place struct {
 	Path      string   // how the stream comes about: "socket", "relay", "pipe"
 	Workspace string   // the workspace on the host, "" where the host has none
 	Dir       string   // the directory in which commands start
+	Env       []string // what its commands need to know of it: PATH, HOME, TMPDIR
+	Heartbeat bool     // the stream can die without a sign, so that somebody must ask
 	Notes     []string // what the user should know: a limit that was clamped, no isolation
 }
 

@@ -1,0 +1,314 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+const (
+	// helloTimeout is how long a launched agent may take to answer. It has
+	// been started already, so this is a round trip on a busy machine.
+	helloTimeout = 10 * time.Second
+
+	// writeTimeout is how long an agent may leave a frame of ours unread. Its
+	// read loop never waits for a command, so only a broken one comes near.
+	writeTimeout = 5 * time.Second
+
+	// defaultLease is the silence after which an agent gives its host up, and
+	// the host its agent.
+	defaultLease = 15 * time.Second
+)
+
+// machineEnv makes programs speak to a program: no colours, no pagers, no
+// questions, and the same language everywhere.
+var machineEnv = []string{
+	"NO_COLOR=1", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0",
+	"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8",
+}
+
+// A Box runs commands in one place, any number at once. It is safe for use by
+// several goroutines. It is gone when it is closed or when its agent is lost;
+// then every run of it ends.
+type Box struct {
+	ID      string
+	Name    string // what its owner calls it, may be empty
+	Place   Place
+	Started time.Time
+	Shell   string // what runs its commands
+	Pid     int    // of the agent, in its own name space
+
+	logs   *rawlog.Store
+	logger *slog.Logger
+	lease  time.Duration
+	stream io.ReadWriteCloser
+
+	wmu sync.Mutex // held for one frame's write
+
+	mu      sync.Mutex
+	runs    map[wire.ID]*Run
+	heard   time.Time   // when the agent last sent anything; kept by the heartbeat
+	asked   bool        // a Ping went out since
+	beat    *time.Timer // nil while nobody needs it
+	cause   error       // why the box is gone, nil while it is there
+	stopped bool        // by Close
+
+	done chan struct{} // closed when the box and all that it took are gone
+}
+
+// openBox takes over a stream with a new agent at its other end.
+func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger) (*Box, error) {
+	b := &Box{
+		ID: id, Started: time.Now(), logs: logs, logger: logger.With("box", id), stream: stream,
+		lease: spec.Lease, runs: map[wire.ID]*Run{}, done: make(chan struct{}),
+	}
+	if b.lease <= 0 {
+		b.lease = defaultLease
+	}
+	if p, ok := stream.(Placed); ok {
+		b.Place = p.Place()
+	}
+	r := wire.NewReader(stream, wire.FromAgent)
+	if err := b.greet(ctx, r, spec.Env); err != nil {
+		return nil, errors.Join(fmt.Errorf("greet the agent of box %s: %w", id, err), stream.Close())
+	}
+	b.mu.Lock()
+	b.heard = time.Now()
+	b.armHeartbeat()
+	b.mu.Unlock()
+	go b.serve(r)
+	return b, nil
+}
+
+// greet exchanges the first frames. A stream knows no deadline, so a silent
+// agent is ended by closing it.
+func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string) error {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { b.stream.Close() })
+	defer stop()
+
+	hello := wire.HelloBody{Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(env))}
+	if b.Place.Heartbeat {
+		hello.LeaseMillis = b.lease.Milliseconds()
+	}
+	err := b.sendJSON(wire.Hello, wire.ID{}, hello)
+	var f wire.Frame
+	if err == nil {
+		f, err = r.Read()
+	}
+	if err == nil && f.Kind != wire.Hello {
+		err = wire.Violation("%v before Hello", f.Kind)
+	}
+	var answer wire.HelloBody
+	if err == nil {
+		err = wire.Decode(f, &answer)
+	}
+	if !stop() && ctx.Err() != nil {
+		return fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
+	b.Shell, b.Pid = answer.Shell, answer.Pid
+	return err
+}
+
+// pairs renders variables in the order of their names.
+func pairs(env map[string]string) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// Exec starts a command and returns at once. ctx bounds the start only; how
+// the run ends is told by the Run. An error means that nothing was started.
+func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := newRun(b, c)
+	if err := b.add(r); err != nil {
+		return nil, err
+	}
+	// The log is made while the agent starts the shell: it costs no time.
+	err := b.sendJSON(wire.Start, r.wireID, wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: pairs(c.Env), Stdin: c.Stdin != nil})
+	r.open(b.logs)
+	if err != nil {
+		b.fail(fmt.Errorf("send a command: %w", err))
+		<-r.done
+		return nil, b.Gone()
+	}
+	r.arm()
+	return r, nil
+}
+
+func (b *Box) add(r *Run) error {
+	rand.Read(r.wireID[:])
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cause != nil {
+		return b.goneError()
+	}
+	b.runs[r.wireID] = r
+	b.armHeartbeat()
+	return nil
+}
+
+// goneError says why nothing can be asked of the box any more. The caller
+// holds b.mu.
+func (b *Box) goneError() error {
+	cause := b.cause
+	if b.stopped {
+		return Errorf(BoxGone, "Start another one, or leave containerId out.", "box %s was stopped", b.ID)
+	}
+	return Errorf(BoxGone, "Start another one, or leave containerId out.", "box %s is gone: %w", b.ID, cause)
+}
+
+// Live returns how many runs have not ended.
+func (b *Box) Live() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, r := range b.runs {
+		if !r.ended() {
+			n++
+		}
+	}
+	return n
+}
+
+// Gone returns nil while the box is there, then the reason why it is not.
+func (b *Box) Gone() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cause == nil {
+		return nil
+	}
+	return b.goneError()
+}
+
+// Done is closed when the box is gone with all that it took.
+func (b *Box) Done() <-chan struct{} { return b.done }
+
+// Close ends everything in the box and the box, and returns when both are
+// gone. It is idempotent.
+func (b *Box) Close() {
+	b.mu.Lock()
+	if b.cause == nil {
+		b.cause, b.stopped = errors.New("it was stopped"), true
+	}
+	b.mu.Unlock()
+	b.stream.Close()
+	<-b.done
+}
+
+// fail gives the box up for a reason. It does not wait.
+func (b *Box) fail(cause error) {
+	b.mu.Lock()
+	first := b.cause == nil
+	if first {
+		b.cause = cause
+	}
+	b.mu.Unlock()
+	if first {
+		b.logger.Warn("box lost", "cause", cause)
+		go b.stream.Close() // serve waits for it
+	}
+}
+
+// serve reads until the stream ends. Nothing that it calls waits for anything
+// but the disk: one run never holds up another.
+func (b *Box) serve(r *wire.Reader) {
+	err := b.read(r)
+	if err == io.EOF {
+		err = errors.New("its agent hung up")
+	}
+	b.fail(err)
+	b.stream.Close()
+	b.mu.Lock()
+	if b.beat != nil {
+		b.beat.Stop()
+	}
+	status := Lost
+	if b.stopped {
+		status = Killed
+	}
+	runs := slices.Collect(maps.Values(b.runs))
+	clear(b.runs)
+	cause := b.cause
+	b.mu.Unlock()
+	for _, run := range runs {
+		run.lose(status, cause)
+	}
+	close(b.done)
+}
+
+func (b *Box) read(r *wire.Reader) error {
+	for {
+		f, err := r.Read()
+		if err != nil {
+			return err
+		}
+		if r.Buffered() == 0 {
+			b.hear()
+		}
+		if f.Kind == wire.Pong {
+			continue
+		}
+		if err := b.dispatch(f); err != nil {
+			return err
+		}
+	}
+}
+
+// dispatch gives a frame to its run, and forgets the run when it is over.
+func (b *Box) dispatch(f wire.Frame) error {
+	b.mu.Lock()
+	r := b.runs[f.Run]
+	b.mu.Unlock()
+	if r == nil {
+		return wire.Violation("%v for a run that is not", f.Kind)
+	}
+	over, err := r.take(f)
+	if over {
+		b.mu.Lock()
+		delete(b.runs, f.Run)
+		b.mu.Unlock()
+		r.close()
+	}
+	return err
+}
+
+// send writes one frame. The stream has no deadline of its own, so an agent
+// that does not read costs its box.
+func (b *Box) send(frame []byte) error {
+	b.wmu.Lock()
+	defer b.wmu.Unlock()
+	stuck := time.AfterFunc(writeTimeout, func() {
+		b.fail(fmt.Errorf("its agent has not read for %v", writeTimeout))
+	})
+	defer stuck.Stop()
+	_, err := b.stream.Write(frame)
+	return err
+}
+
+func (b *Box) sendJSON(kind wire.Kind, run wire.ID, body any) error {
+	frame, err := wire.AppendJSON(nil, kind, run, body)
+	if err != nil {
+		return err
+	}
+	return b.send(frame)
+}

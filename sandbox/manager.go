@@ -1,0 +1,308 @@
+// Package sandbox runs commands in warm boxes: places that already stand, each
+// with an agent of ours in it, so that a command answers as fast as in a local
+// shell.
+//
+// A backend, the Launcher, starts an agent somewhere and yields a byte stream to
+// it; all else is here, once, above that seam: boxes and who owns them, runs and
+// how they end, their output, their logs. The package knows no backend, no MCP
+// and no configuration file.
+//
+// Whatever comes from a box is hostile: bounded before it is stored, and never
+// taken for words of ours.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/warmbox/warmbox/sandbox/policy"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+)
+
+// DefaultMaxBoxes is how many boxes a Manager holds where nothing else is said:
+// with the default memory limit, what a well-equipped workstation can bear.
+const DefaultMaxBoxes = 16
+
+// A Manager starts boxes, knows whose they are, and ends them. It is used like
+// http.Server: set its fields, then call. It owns every box that it started
+// until Close.
+//
+// An owner is whoever may use a box and nobody else: a client's session. Its
+// name is the caller's choice, and what one owner has does not exist for others.
+type Manager struct {
+	Launcher Launcher
+	Logs     *rawlog.Store
+	Defaults Spec     // of every box; its image is always allowed
+	Images   []string // globs of what other images are, see policy.Image
+	MaxBoxes int      // at once; 0 is DefaultMaxBoxes
+	Logger   *slog.Logger
+
+	mu       sync.Mutex
+	boxes    map[string]*tenancy // by box id
+	gone     []departed          // the last ones, so that a late question is answered
+	own      map[string]*ownBox  // by owner
+	starting int
+	closed   bool
+	pending  sync.WaitGroup // launches under way and boxes that stand
+}
+
+type tenancy struct {
+	box   *Box
+	owner string
+}
+
+type departed struct {
+	id, owner string
+	why       error
+}
+
+// ownBox is the box that an owner gets without asking. The token is taken by
+// whoever looks or starts, so that a burst of calls starts one box.
+type ownBox struct {
+	token chan struct{}
+	box   *Box
+}
+
+var errClosed = errors.New("the server is shutting down")
+
+// Request says how a box shall differ from the defaults.
+type Request struct {
+	Image    string
+	Name     string // asking again for a name gives the same box
+	Env      map[string]string
+	Progress func(string)
+}
+
+// Start starts a box for an owner, or returns the one of that name that it has.
+func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Box, reused bool, err error) {
+	if box := m.named(owner, req.Name); box != nil {
+		return box, true, nil
+	}
+	spec, err := m.spec(req)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := m.reserve(); err != nil {
+		return nil, false, err
+	}
+	defer m.pending.Done()
+	box, err = m.launch(ctx, spec)
+	m.mu.Lock()
+	m.starting--
+	if err == nil && m.closed {
+		err = errClosed
+	}
+	if err != nil {
+		m.mu.Unlock()
+		if box != nil {
+			box.Close()
+		}
+		return nil, false, err
+	}
+	box.Name = req.Name
+	if m.boxes == nil {
+		m.boxes = map[string]*tenancy{}
+	}
+	m.boxes[box.ID] = &tenancy{box, owner}
+	m.pending.Go(func() { m.watch(box, owner) })
+	m.mu.Unlock()
+	return box, false, nil
+}
+
+func (m *Manager) named(owner, name string) *Box {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.boxes {
+		if name != "" && t.owner == owner && t.box.Name == name && t.box.Gone() == nil {
+			return t.box
+		}
+	}
+	return nil
+}
+
+// spec lays a request over the defaults and checks what it may ask for.
+func (m *Manager) spec(req Request) (Spec, error) {
+	spec := m.Defaults
+	if req.Image != "" {
+		spec.Image = req.Image
+	}
+	if spec.Image != m.Defaults.Image && !policy.Image(m.Images, spec.Image) {
+		allowed := append([]string{m.Defaults.Image}, m.Images...)
+		return spec, Errorf(ImageDenied, "Use one of these, leave image out, or have the owner add it to [images] allow.",
+			"image %q is not on the list of allowed images: %s", spec.Image, strings.Join(allowed, ", "))
+	}
+	if err := checkEnv(req.Env); err != nil {
+		return spec, err
+	}
+	spec.Env = maps.Clone(m.Defaults.Env)
+	if spec.Env == nil {
+		spec.Env = map[string]string{}
+	}
+	maps.Copy(spec.Env, req.Env)
+	spec.Progress = req.Progress
+	return spec, nil
+}
+
+// reserve takes one of the places for a box.
+func (m *Manager) reserve() error {
+	most := m.MaxBoxes
+	if most <= 0 {
+		most = DefaultMaxBoxes
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed
+	}
+	if len(m.boxes)+m.starting >= most {
+		return Errorf(LimitReached, "Stop one that you no longer need.", "%d boxes stand, and no more are allowed", most)
+	}
+	m.starting++
+	m.pending.Add(1)
+	return nil
+}
+
+func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
+	id := NewID("b")
+	stream, err := m.Launcher.Launch(ctx, id, spec)
+	if err != nil {
+		return nil, fmt.Errorf("start a box: %w", err)
+	}
+	box, err := openBox(ctx, id, stream, spec, m.Logs, m.logger())
+	if err != nil {
+		return nil, err
+	}
+	m.logger().Info("box started", "box", id, "image", box.Place.Image, "path", box.Place.Path, "notes", box.Place.Notes)
+	return box, nil
+}
+
+// watch forgets a box when it is gone.
+func (m *Manager) watch(box *Box, owner string) {
+	<-box.Done()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.boxes, box.ID)
+	const remember = 256
+	m.gone = append(m.gone, departed{box.ID, owner, box.Gone()})
+	if len(m.gone) > remember {
+		m.gone = slices.Delete(m.gone, 0, len(m.gone)-remember)
+	}
+}
+
+// Box returns a box that the owner has.
+func (m *Manager) Box(owner, id string) (*Box, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.boxes[id]; t != nil && t.owner == owner {
+		if err := t.box.Gone(); err != nil {
+			return nil, err
+		}
+		return t.box, nil
+	}
+	for _, d := range m.gone {
+		if d.id == id && d.owner == owner {
+			return nil, d.why
+		}
+	}
+	return nil, Errorf(BoxNotFound, "Use the id that start or exec returned, or leave containerId out.", "there is no box %q", id)
+}
+
+// Own returns the box that an owner gets without asking for one, and starts it
+// where it does not stand.
+func (m *Manager) Own(ctx context.Context, owner string, progress func(string)) (*Box, error) {
+	o := m.ownBox(owner)
+	select {
+	case o.token <- struct{}{}:
+		defer func() { <-o.token }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if o.box != nil && o.box.Gone() == nil {
+		return o.box, nil
+	}
+	box, _, err := m.Start(ctx, owner, Request{Progress: progress})
+	if err != nil {
+		return nil, err
+	}
+	o.box = box
+	return box, nil
+}
+
+func (m *Manager) ownBox(owner string) *ownBox {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.own == nil {
+		m.own = map[string]*ownBox{}
+	}
+	if m.own[owner] == nil {
+		m.own[owner] = &ownBox{token: make(chan struct{}, 1)}
+	}
+	return m.own[owner]
+}
+
+// Boxes returns what an owner has, the oldest first.
+func (m *Manager) Boxes(owner string) []*Box {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []*Box
+	for _, t := range m.boxes {
+		if t.owner == owner {
+			list = append(list, t.box)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Box) int { return a.Started.Compare(b.Started) })
+	return list
+}
+
+// Stop ends a box that the owner has, with everything in it.
+func (m *Manager) Stop(owner, id string) error {
+	box, err := m.Box(owner, id)
+	if err != nil {
+		return err
+	}
+	box.Close()
+	return nil
+}
+
+// Release ends all that an owner has.
+func (m *Manager) Release(owner string) {
+	m.mu.Lock()
+	delete(m.own, owner)
+	m.mu.Unlock()
+	closeAll(m.Boxes(owner))
+}
+
+// Close ends every box and returns when they are gone, those too that are just
+// being launched. Nothing can be started afterwards.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	m.closed = true
+	var list []*Box
+	for _, t := range m.boxes {
+		list = append(list, t.box)
+	}
+	m.mu.Unlock()
+	closeAll(list)
+	m.pending.Wait()
+}
+
+func closeAll(list []*Box) {
+	var wg sync.WaitGroup
+	for _, b := range list {
+		wg.Go(b.Close)
+	}
+	wg.Wait()
+}
+
+func (m *Manager) logger() *slog.Logger {
+	if m.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return m.Logger
+}

@@ -1,0 +1,71 @@
+package sandbox
+
+import (
+	"fmt"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// refusal puts into words why a command did not start. The agent names a step
+// and the kernel's number; the words are ours.
+func refusal(r *Run, b wire.RefusedBody) error {
+	why := errnoText(b.Errno)
+	switch b.Step {
+	case wire.StepDir:
+		dir := r.Command.Dir
+		if dir == "" {
+			dir = r.Box.Place.Dir
+		}
+		return Errorf(InvalidArgument, "Give a directory that exists in the box; the workspace is "+r.Box.Place.Dir+".",
+			"cannot run in the working directory %q: %s", dir, why)
+	case wire.StepExec:
+		return Errorf(LimitReached, "Stop what still runs in the box, or start another one.",
+			"cannot start a shell in box %s: %s", r.Box.ID, why)
+	}
+	return Errorf(LimitReached, "Stop what still runs in the box, or start another one.",
+		"cannot prepare a command in box %s: %s", r.Box.ID, why)
+}
+
+// errnoText renders an error number of Linux, which the host need not be.
+func errnoText(n int) string {
+	switch n {
+	case 2:
+		return "no such file or directory"
+	case 7:
+		return "command and environment are too long together"
+	case 11:
+		return "the box has as many processes as it may have"
+	case 12:
+		return "out of memory"
+	case 13:
+		return "permission denied"
+	case 20:
+		return "not a directory"
+	case 23, 24:
+		return "too many open files"
+	case 36:
+		return "file name too long"
+	case 40:
+		return "too many symbolic links"
+	}
+	return fmt.Sprintf("error number %d of Linux", n)
+}
+
+// signalNames are those of Linux, by number, on every architecture that we serve.
+var signalNames = [...]string{
+	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 16: "SIGSTKFLT",
+	17: "SIGCHLD", 18: "SIGCONT", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU", 23: "SIGURG", 24: "SIGXCPU",
+	25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH", 29: "SIGIO", 30: "SIGPWR", 31: "SIGSYS",
+}
+
+// signalName returns "" for 0, "SIGKILL" for 9, "SIG40" for a real-time signal.
+func signalName(n int) string {
+	switch {
+	case n == 0:
+		return ""
+	case n < len(signalNames):
+		return signalNames[n]
+	}
+	return fmt.Sprintf("SIG%d", n)
+}

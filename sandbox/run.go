@@ -1,0 +1,373 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+const (
+	// MaxCommand bounds the text of a command. Linux takes 128 KiB as one
+	// argument; what is longer the agent feeds to the shell another way.
+	MaxCommand = 1 << 20
+
+	// killGrace is the time between SIGTERM and SIGKILL.
+	killGrace = 2 * time.Second
+
+	// killPatience is how long after a kill's grace the agent may take to say
+	// that all is dead: 2 s until it takes the whole box, and the time of a
+	// loaded machine. After it the host takes the box away itself.
+	killPatience = 8 * time.Second
+)
+
+// Command is what to run.
+type Command struct {
+	Cmd     string
+	Dir     string            // where; relative to the box's own directory
+	Env     map[string]string // over the box's
+	Stdin   io.Reader         // nil is /dev/null
+	Timeout time.Duration     // after which its whole tree is killed; 0 is none
+	Keep    int               // how many bytes of each stream's ends Output can show; 0 is DefaultKeep
+}
+
+// DefaultKeep is how much of a run's output is at hand without its log.
+const DefaultKeep = 8000
+
+func (c Command) check() error {
+	switch {
+	case strings.TrimSpace(c.Cmd) == "":
+		return Errorf(InvalidArgument, "Give a shell command such as \"ls -la\".", "cmd is empty")
+	case len(c.Cmd) > MaxCommand:
+		return Errorf(InvalidArgument, "Write it to a file, or give it as stdin, and run that.",
+			"cmd has %d bytes, more than the %d allowed", len(c.Cmd), MaxCommand)
+	case strings.ContainsRune(c.Cmd, 0):
+		return Errorf(InvalidArgument, "Give binary data as stdin, or write it with printf '\\0'.", "cmd contains a NUL byte, which no shell can take")
+	case strings.ContainsRune(c.Dir, 0):
+		return Errorf(InvalidArgument, "", "workdir contains a NUL byte")
+	case c.Timeout < 0:
+		return Errorf(InvalidArgument, "Leave it out for the default.", "a timeout of %v is none", c.Timeout)
+	}
+	return checkEnv(c.Env)
+}
+
+func checkEnv(env map[string]string) error {
+	for name, value := range env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return Errorf(InvalidArgument, "Names have no \"=\" in them, and neither names nor values a NUL byte.", "env has a variable %q that no process can have", name)
+		}
+	}
+	return nil
+}
+
+// Status says in one word where a run stands.
+type Status string
+
+// The statuses of a run.
+const (
+	Running  Status = "running"
+	Exited   Status = "exited"
+	Killed   Status = "killed"
+	TimedOut Status = "timeout"
+	OOM      Status = "oom"
+	Lost     Status = "lost" // its box ended under it
+)
+
+// Exit says how a command ended. A command that failed is a value; Err is set
+// only where we do not know what happened.
+type Exit struct {
+	Status   Status
+	Code     int    // 0 to 255, from the kernel; -1 where there is none
+	Signal   string // "SIGKILL"; empty where none ended it
+	Took     time.Duration
+	Leftover []Proc // what still runs, at most wire.MaxLeftover of it
+	More     int    // what else still runs
+	Err      error  // of a Lost or never started run
+}
+
+// Proc is a process that a run left behind. Its name is the box's own text.
+type Proc = wire.Proc
+
+// A Run is a command under way or ended.
+type Run struct {
+	ID      string // for people; not the one on the wire
+	Box     *Box
+	Command Command
+	Started time.Time
+
+	wireID wire.ID
+	log    *rawlog.Log
+	opened chan struct{} // closed when log is set
+	done   chan struct{} // closed when exit is set
+	room   chan struct{} // has a token when the agent took of our stdin
+
+	mu       sync.Mutex
+	phase    phase
+	cause    Status // why we killed it: TimedOut or Killed, "" where we did not
+	exit     Exit
+	out      [2]excerpt.Keeper // stdout, stderr
+	timeout  *time.Timer
+	patience *time.Timer
+	unacked  int // stdin bytes on their way
+	stdin    context.CancelFunc
+}
+
+// phase is where the protocol stands for a run.
+type phase int
+
+const (
+	asked   phase = iota // Start is sent
+	started              // Started has come
+	exited               // Exit has come, output may follow
+)
+
+func newRun(b *Box, c Command) *Run {
+	if c.Keep <= 0 {
+		c.Keep = DefaultKeep
+	}
+	r := &Run{
+		ID: NewID("e"), Box: b, Command: c, Started: time.Now(),
+		opened: make(chan struct{}), done: make(chan struct{}), room: make(chan struct{}, 1),
+	}
+	r.out = [2]excerpt.Keeper{{Limit: c.Keep}, {Limit: c.Keep}}
+	return r
+}
+
+// NewID returns a name that nobody can guess and anybody can read aloud:
+// "e-k7fq3m9x2d", 50 random bits behind a letter that tells what it names.
+func NewID(kind string) string {
+	var bits [10]byte
+	rand.Read(bits[:])
+	const letters = "0123456789abcdefghjkmnpqrstvwxyz"
+	for i, b := range bits {
+		bits[i] = letters[b%32]
+	}
+	return kind + "-" + string(bits[:])
+}
+
+// open makes the log. Output that came before waits for it.
+func (r *Run) open(logs *rawlog.Store) {
+	r.log = logs.Create(rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started})
+	close(r.opened)
+}
+
+// arm starts what goes on beside the run: its time limit, its input.
+func (r *Run) arm() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended() {
+		return
+	}
+	if r.Command.Timeout > 0 {
+		r.timeout = time.AfterFunc(r.Command.Timeout, func() { r.kill(TimedOut) })
+	}
+	if r.Command.Stdin != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		r.stdin = cancel
+		go r.feed(ctx)
+	}
+}
+
+// Done is closed when the run has ended: its shell has, or its box.
+func (r *Run) Done() <-chan struct{} { return r.done }
+
+func (r *Run) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Exit says how the run ended, or that it runs.
+func (r *Run) Exit() Exit {
+	if !r.ended() {
+		return Exit{Status: Running, Code: -1, Took: time.Since(r.Started)}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.exit
+}
+
+// Output returns what the run has printed so far, cut to fit limits.
+func (r *Run) Output(limits excerpt.Limits) (stdout, stderr excerpt.Excerpt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return excerpt.Cut(&r.out[0], &r.out[1], limits)
+}
+
+// LogPath names the file with all that the run printed, "" where none could be made.
+func (r *Run) LogPath() string {
+	<-r.opened
+	return r.log.Path()
+}
+
+// LogStats says how much that is, and whether all of it is there.
+func (r *Run) LogStats() rawlog.Stats {
+	<-r.opened
+	return r.log.Stats()
+}
+
+// Kill ends the whole tree of the run: SIGTERM, a grace, SIGKILL. It does not
+// wait; Done tells. A run that has ended is left alone.
+func (r *Run) Kill() { r.kill(Killed) }
+
+func (r *Run) kill(cause Status) {
+	r.mu.Lock()
+	if r.cause != "" || r.ended() {
+		r.mu.Unlock()
+		return
+	}
+	r.cause = cause
+	// The promise that it ends is kept here, whatever the agent does.
+	r.patience = time.AfterFunc(killGrace+killPatience, func() {
+		r.Box.fail(Errorf(BoxGone, "", "its agent did not end a killed command within %v", killGrace+killPatience))
+	})
+	r.mu.Unlock()
+	r.Box.sendJSON(wire.Kill, r.wireID, wire.KillBody{GraceMillis: killGrace.Milliseconds()})
+}
+
+// take handles one frame of the agent's about this run, and tells whether the
+// run is over. The payload is only valid during the call.
+func (r *Run) take(f wire.Frame) (over bool, err error) {
+	<-r.opened
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	want := started
+	switch {
+	case f.Kind == wire.Started || f.Kind == wire.Refused:
+		want = asked
+	case f.Kind == wire.Closed, (f.Kind == wire.Stdout || f.Kind == wire.Stderr) && r.phase == exited:
+		want = exited
+	}
+	if r.phase != want {
+		return false, wire.Violation("%v at the wrong time", f.Kind)
+	}
+	switch f.Kind {
+	case wire.Started:
+		r.phase = started
+	case wire.Refused:
+		return true, r.refused(f)
+	case wire.Stdout:
+		r.print(rawlog.Stdout, 0, f.Payload)
+	case wire.Stderr:
+		r.print(rawlog.Stderr, 1, f.Payload)
+	case wire.StdinTaken:
+		return false, r.taken(f)
+	case wire.Exit:
+		return r.exitFrame(f)
+	case wire.Closed:
+		return true, nil
+	}
+	return false, nil
+}
+
+func (r *Run) print(stream rawlog.Stream, i int, p []byte) {
+	r.log.Write(stream, p)
+	r.out[i].Write(p)
+}
+
+func (r *Run) taken(f wire.Frame) error {
+	if len(f.Payload) != 4 {
+		return wire.Violation("%v of %d bytes", f.Kind, len(f.Payload))
+	}
+	n := binary.BigEndian.Uint32(f.Payload)
+	if n == 0 || int64(n) > int64(r.unacked) {
+		return wire.Violation("%v of %d bytes, where %d are on their way", f.Kind, n, r.unacked)
+	}
+	r.unacked -= int(n)
+	select {
+	case r.room <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (r *Run) refused(f wire.Frame) error {
+	var body wire.RefusedBody
+	if err := wire.Decode(f, &body); err != nil {
+		return err
+	}
+	r.finish(Exit{Status: Exited, Code: -1, Err: refusal(r, body)})
+	return nil
+}
+
+func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
+	var body wire.ExitBody
+	if err := wire.Decode(f, &body); err != nil {
+		return false, err
+	}
+	if err := checkExit(body); err != nil {
+		return false, err
+	}
+	r.phase = exited
+	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More}
+	switch {
+	case r.cause != "" && body.Killed:
+		e.Status = r.cause
+	case body.Killed:
+		e.Status = Killed
+	case body.OOM:
+		e.Status = OOM
+	}
+	r.finish(e)
+	return !body.Open, nil
+}
+
+func checkExit(b wire.ExitBody) error {
+	if b.Code < 0 || b.Code > 255 || b.Signal < 0 || b.Signal > 64 || b.More < 0 || len(b.Leftover) > wire.MaxLeftover {
+		return wire.Violation("Exit with code %d, signal %d, %d leftover", b.Code, b.Signal, len(b.Leftover))
+	}
+	for _, p := range b.Leftover {
+		if p.Pid < 1 || len(p.Name) > 64 {
+			return wire.Violation("Exit with a leftover process %d, name of %d bytes", p.Pid, len(p.Name))
+		}
+	}
+	return nil
+}
+
+// finish makes the exit known. The caller holds r.mu.
+func (r *Run) finish(e Exit) {
+	if r.ended() {
+		return
+	}
+	e.Took = time.Since(r.Started)
+	r.exit = e
+	for _, t := range []*time.Timer{r.timeout, r.patience} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	if r.stdin != nil {
+		r.stdin()
+	}
+	close(r.done)
+	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
+}
+
+// lose ends a run whose box is gone.
+func (r *Run) lose(status Status, cause error) {
+	<-r.opened
+	r.mu.Lock()
+	if r.cause != "" {
+		status = r.cause
+	}
+	e := Exit{Status: status, Code: -1}
+	if status == Lost {
+		e.Err = Errorf(BoxGone, "The log has what the command printed until then. Start it again in another box.", "box %s ended while the command ran: %w", r.Box.ID, cause)
+	}
+	r.finish(e)
+	r.mu.Unlock()
+	r.close()
+}
+
+// close gives the log back when nothing more can come.
+func (r *Run) close() { r.log.Close() }
