@@ -1,0 +1,196 @@
+package rawlog
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// Stream says where a command printed something. Its value is the letter of
+// the index record.
+type Stream byte
+
+// The streams. Mixed occurs in a Span only.
+const (
+	Stdout Stream = 'o'
+	Stderr Stream = 'e'
+	Mixed  Stream = 'm'
+)
+
+// indexDelay is how long the index may be behind the log. A second of a
+// server's last words is no loss; a write for every span would be a cost.
+const indexDelay = time.Second
+
+// Log takes the output of one run. Its methods may be called from several
+// goroutines, but the order of the bytes is the order of the Writes, so there
+// should be one that writes.
+type Log struct {
+	path   string
+	start  time.Time
+	max    int64
+	logger *slog.Logger
+
+	disk   sync.Mutex // held while writing; guards what follows
+	file   *os.File   // nil where no more is kept
+	index  index
+	timer  *time.Timer // flushes the index; nil where nothing waits
+	closed bool
+
+	// Figures have a lock of their own, so that nobody who asks for them waits
+	// for a disk.
+	mu     sync.Mutex
+	stats  Stats // Lines counts line feeds here
+	midway bool  // the last line has no line feed yet
+}
+
+// Stats are a log's figures so far.
+type Stats struct {
+	Bytes    int64  // printed in all
+	Lines    int64  // printed in all, the last one with or without its line feed
+	Kept     int64  // bytes in the file: always the first ones
+	Lost     int64  // bytes that are not
+	Complete bool   // the file has every byte that was printed
+	Reason   string // why it has not, a sentence
+}
+
+// End is how a command ended.
+type End struct {
+	Status string // "exited", "killed", "timeout" …
+	Code   int
+	Signal string
+	Took   time.Duration
+}
+
+// Path is the log's file, or "" where none could be made.
+func (l *Log) Path() string { return l.path }
+
+// Write appends what came from a stream, at once and with one system call. What
+// goes beyond the store's MaxRun is counted only, and so is everything from the
+// first byte on that the disk did not take. After Close it does nothing.
+func (l *Log) Write(stream Stream, p []byte) {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if l.closed || len(p) == 0 {
+		return
+	}
+	kept := l.keep(p)
+	l.count(p, kept)
+	if kept > 0 {
+		l.check(l.index.add(stream, p[:kept], time.Since(l.start)))
+		l.flushSoon()
+	}
+}
+
+// keep writes what there is room for and returns how much that was.
+func (l *Log) keep(p []byte) int {
+	if l.file == nil {
+		return 0
+	}
+	room := l.max - l.Stats().Kept
+	n, err := l.file.Write(p[:min(int64(len(p)), room)])
+	switch {
+	case err != nil:
+		l.fail(err)
+	case n < len(p):
+		l.giveUp(fmt.Errorf("the log of one run is limited to %d bytes", l.max))
+	}
+	return n
+}
+
+func (l *Log) count(p []byte, kept int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Bytes += int64(len(p))
+	l.stats.Kept += int64(kept)
+	l.stats.Lines += int64(bytes.Count(p, lineFeed))
+	l.midway = p[len(p)-1] != '\n'
+}
+
+// fail gives up because of the disk, and tells its owner.
+func (l *Log) fail(err error) {
+	l.logger.Warn("a raw log is not complete", "err", err)
+	l.giveUp(err)
+}
+
+// giveUp lets go of the file: from here on bytes are only counted. One that
+// became writable again would have a hole.
+func (l *Log) giveUp(reason error) {
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats.Reason = reason.Error()
+}
+
+// Finish notes how the command ended. What processes that it left behind still
+// print may follow. Only the first call counts.
+func (l *Log) Finish(e End) {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if l.closed {
+		return
+	}
+	l.check(l.index.end(e, time.Since(l.start)))
+	l.flushSoon()
+}
+
+// Close ends the log.
+func (l *Log) Close() {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	if l.timer != nil {
+		l.timer.Stop() // one that fires already finds the log closed
+	}
+	if l.file != nil {
+		// A network file system may say only now that it has no room.
+		if err := l.file.Close(); err != nil {
+			l.fail(err)
+		}
+	}
+	l.check(l.index.close(l.Stats()))
+}
+
+// Stats returns the figures so far.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.Lost = s.Bytes - s.Kept
+	s.Complete = s.Reason == ""
+	if l.midway {
+		s.Lines++
+	}
+	return s
+}
+
+// flushSoon sees to it that the index does not stay behind.
+func (l *Log) flushSoon() {
+	if l.timer == nil && l.index.file != nil {
+		l.timer = time.AfterFunc(indexDelay, l.flush)
+	}
+}
+
+func (l *Log) flush() {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	l.timer = nil
+	if !l.closed {
+		l.check(l.index.flush())
+	}
+}
+
+// check reports a failing index. The log goes on without it.
+func (l *Log) check(err error) {
+	if err != nil {
+		l.logger.Warn("the index of a raw log is not complete", "err", err)
+	}
+}

@@ -1,0 +1,184 @@
+// Package rawlog keeps what commands print: one file a run, the raw bytes of
+// both streams in the order of their arrival, written as they come, and beside
+// it an index that says which bytes are which stream's and when they came. It
+// does not shorten, mask or interpret anything, it deletes nothing, and it
+// never fails or delays a run for the sake of its log: where the disk does not
+// take the bytes they are counted, and the counts say so.
+//
+// The caller must give each run a name of its own that is not the box's to
+// choose, call Write from one goroutine, and Close every Log that it created.
+// Logs hold whatever commands print, secrets too: Dir belongs outside of every
+// directory that a box can see.
+//
+// # Files
+//
+// A run named X has two files in the store's directory, both readable by their
+// owner only, both only ever appended to, neither ever used again:
+//
+//	X.log   the first bytes of the run's output, exactly as they came
+//	X.idx   what there is to know about them
+//
+// X.log has no hole: it ends at the first byte that was not kept.
+//
+// # Index
+//
+// X.idx is text in UTF-8, made of records. A record is a line: a letter, a
+// space, its content, a line feed. What follows the last line feed is a record
+// that was not written to its end, and is ignored. So is a record whose letter
+// the reader does not know, and a key that it does not know in a JSON object:
+// both can be added to.
+//
+//	h {"exec":"…","box":"…","cmd":"…","cmdBytes":9,"dir":"…","start":"…"}
+//	o BYTES LINES AT
+//	e BYTES LINES AT
+//	m BYTES LINES AT
+//	x {"status":"exited","code":1,"signal":"","tookMs":2210,"atMs":2211}
+//	z {"bytes":9,"lines":2,"kept":9,"reason":""}
+//
+// h is the head, always the first record: who ran what, where, and when it
+// began (RFC 3339). Of a long command cmd holds the beginning, cut between two
+// characters; cmdBytes is its whole length.
+//
+// o, e and m are spans: the next BYTES bytes of the log were printed to
+// standard output (o), standard error (e) or to both (m), hold LINES line
+// feeds, and began to arrive AT milliseconds after the start. All three are
+// decimal numbers without sign. The first span begins at the log's first byte
+// and each later one where the span before it ended, so their sums are offsets
+// and line numbers, and a line is found by reading one span of the log.
+//
+// A span of one stream takes up what arrives for it within 100 ms, to about
+// 256 KiB. Once the spans fill 1 MiB they turn coarse: each then takes up
+// 256 KiB whatever the stream and the time, and is an m where both streams had
+// part in it. So exact attribution ends where a command has changed streams
+// some fifty thousand times, and no command can make its index large.
+//
+// x is the end of the command itself, at most once: how it ended, its exit code
+// or its signal, how long it took. Spans behind it were printed by processes
+// that it left behind. z is the last record: how many bytes and lines were
+// printed in all, how many bytes of them the log has, and why not more.
+//
+// # Reading
+//
+// Both files can be read while they are written. Log bytes are there as soon
+// as they came; the index is at most a second behind, but for a coarse span,
+// which is written when it is full. Log bytes behind the last span are of a
+// stream not told yet. An index without z belongs to a run whose output is
+// still awaited, or to a server that did not live to write it. Nothing is
+// synced: after a power failure either file may be the shorter one, and spans
+// beyond the log's end count for nothing.
+package rawlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// Store is a directory of raw logs. It is used like http.Server: set its
+// fields, then call. Its methods may be called from several goroutines.
+type Store struct {
+	Dir    string
+	MaxRun int64        // bytes kept of one run; 0: 64 MiB
+	Logger *slog.Logger // nil: nobody is told of failing disks
+}
+
+// Meta is what is known about a run before it begins.
+type Meta struct {
+	Exec  string    // names the run and its files: letters, digits, - and _
+	Box   string    // the box that it runs in
+	Cmd   string    // the command, as given
+	Dir   string    // its working directory in the box
+	Start time.Time // zero: now
+}
+
+// Check makes the directory if need be and proves that logs can be made in it.
+// The error is a sentence that names the directory.
+func (s *Store) Check() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the log directory %s (%w); choose one that this user may write to", s.Dir, cause(err))
+	}
+	info, err := os.Stat(s.Dir)
+	if err != nil {
+		return fmt.Errorf("cannot look at the log directory %s (%w)", s.Dir, cause(err))
+	}
+	if exposed(info) {
+		return fmt.Errorf("the log directory %s may be written to by every user (mode %v), and logs hold what commands print; try: chmod go-w %s, or choose a directory of its own", s.Dir, info.Mode(), s.Dir)
+	}
+	probe, err := os.CreateTemp(s.Dir, ".check-*")
+	if err != nil {
+		return fmt.Errorf("cannot write to the log directory %s (%w); choose one that this user may write to", s.Dir, cause(err))
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// Create begins the log of a run. It never fails: where the disk does not let
+// it make the files, the Log counts what it is given, and its Stats say why
+// nothing was kept.
+func (s *Store) Create(m Meta) *Log {
+	if m.Start.IsZero() {
+		m.Start = time.Now()
+	}
+	l := &Log{start: m.Start, max: s.max(), logger: s.logger().With("exec", m.Exec)}
+	if !isName(m.Exec) {
+		l.fail(fmt.Errorf("%q cannot name a log: it takes 1 to 128 letters, digits, - and _", m.Exec))
+		return l
+	}
+	base := filepath.Join(s.Dir, m.Exec)
+	file, err := s.create(base + ".log")
+	if err != nil {
+		l.fail(err)
+		return l
+	}
+	l.path, l.file = file.Name(), file
+	if l.index.file, err = s.create(base + ".idx"); err != nil {
+		l.logger.Warn("no index for a raw log", "err", err)
+		return l
+	}
+	l.check(l.index.begin(m))
+	return l
+}
+
+// create makes a new file and never opens one that is there, nor anything that
+// a symbolic link points to. A directory that somebody cleaned away is made
+// again.
+func (s *Store) create(path string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL | os.O_APPEND | noFollow
+	file, err := os.OpenFile(path, flags, 0o600)
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(s.Dir, 0o700) == nil {
+		file, err = os.OpenFile(path, flags, 0o600)
+	}
+	return file, err
+}
+
+func (s *Store) max() int64 {
+	if s.MaxRun > 0 {
+		return s.MaxRun
+	}
+	return 64 << 20
+}
+
+func (s *Store) logger() *slog.Logger {
+	if s.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Logger
+}
+
+// isName keeps a run's name from being a path.
+func isName(s string) bool { return name.MatchString(s) }
+
+var name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// cause is err without the operation and the path, which the sentence around
+// it names.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

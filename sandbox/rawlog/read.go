@@ -1,0 +1,166 @@
+package rawlog
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Index is what an index file says about its log.
+type Index struct {
+	Meta
+	CmdBytes int    // the command's whole length; Cmd may be its beginning
+	Spans    []Span // from the log's first byte on, without gaps
+	End      *End   // nil: the command has not ended, or nobody lived to note it
+	Leftover int    // Spans[Leftover:] came from processes that the command left behind
+	Totals   *Stats // nil: more output may come, or nobody lived to note the end
+}
+
+// Span says where a piece of the log came from.
+type Span struct {
+	Stream Stream
+	Off    int64         // of its first byte in the log
+	Len    int64         // bytes
+	Line   int64         // line feeds in the log before it
+	Feeds  int64         // line feeds in it
+	At     time.Duration // its first byte's arrival, from the start of the run
+}
+
+const (
+	// maxRecord bounds a record. JSON makes six bytes of a control character,
+	// and a head has two long strings.
+	maxRecord = 1 << 20
+
+	// maxIndex bounds an index: that of a log of half a terabyte, by far.
+	maxIndex = 64 << 20
+)
+
+// ReadIndex reads the index of a log, also of one that is still written or
+// whose writer died. Where the file is damaged the error names the line, and
+// the Index has what stands before it.
+func ReadIndex(path string) (*Index, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	x, err := readIndex(f)
+	if err != nil {
+		return x, fmt.Errorf("index %s: %w", path, err)
+	}
+	return x, nil
+}
+
+func readIndex(r io.Reader) (*Index, error) {
+	x := &Index{}
+	limited := &io.LimitedReader{R: r, N: maxIndex}
+	lines := bufio.NewReaderSize(limited, maxRecord)
+	for n := 1; ; n++ {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case err == io.EOF && limited.N == 0:
+			return x, fmt.Errorf("longer than %d bytes", maxIndex)
+		case err == io.EOF && n == 1:
+			return x, errors.New("it has no head yet")
+		case err == io.EOF:
+			return x, nil // what was left is no whole record
+		case err == nil:
+			err = x.take(n, line[:len(line)-1])
+		}
+		if err != nil {
+			return x, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+}
+
+// take takes in the nth record.
+func (x *Index) take(n int, line []byte) error {
+	if len(line) < 2 || line[1] != ' ' {
+		return errors.New("not a record")
+	}
+	letter, content := line[0], line[2:]
+	if (n == 1) != (letter == 'h') {
+		return errors.New("the head is the first record and no other")
+	}
+	switch letter {
+	case 'h':
+		return x.takeHead(content)
+	case byte(Stdout), byte(Stderr), byte(Mixed):
+		return x.takeSpan(Stream(letter), content)
+	case 'x':
+		return x.takeEnd(content)
+	case 'z':
+		return x.takeTotals(content)
+	}
+	return nil
+}
+
+func (x *Index) takeHead(content []byte) error {
+	var h headRecord
+	if err := json.Unmarshal(content, &h); err != nil {
+		return err
+	}
+	x.Meta = Meta{Exec: h.Exec, Box: h.Box, Cmd: h.Cmd, Dir: h.Dir, Start: h.Start}
+	x.CmdBytes = h.CmdBytes
+	return nil
+}
+
+func (x *Index) takeSpan(stream Stream, content []byte) error {
+	fields := bytes.Split(content, []byte{' '})
+	if len(fields) != 3 {
+		return errors.New("a span has three numbers")
+	}
+	var v [3]int64
+	for i, field := range fields {
+		// As milliseconds so many are 278 years, the most that a Duration holds.
+		n, err := strconv.ParseUint(string(field), 10, 43)
+		if err != nil {
+			return err
+		}
+		v[i] = int64(n)
+	}
+	if v[1] > v[0] {
+		return errors.New("a span with more lines than bytes")
+	}
+	s := Span{Stream: stream, Len: v[0], Feeds: v[1], At: time.Duration(v[2]) * time.Millisecond}
+	if k := len(x.Spans); k > 0 {
+		last := x.Spans[k-1]
+		s.Off, s.Line = last.Off+last.Len, last.Line+last.Feeds
+	}
+	if s.Off > math.MaxInt64-s.Len {
+		return errors.New("spans of more bytes than a file can have")
+	}
+	x.Spans = append(x.Spans, s)
+	if x.End == nil {
+		x.Leftover = len(x.Spans)
+	}
+	return nil
+}
+
+func (x *Index) takeEnd(content []byte) error {
+	var e endRecord
+	if err := json.Unmarshal(content, &e); err != nil {
+		return err
+	}
+	x.End = &End{Status: e.Status, Code: e.Code, Signal: e.Signal, Took: time.Duration(e.TookMillis) * time.Millisecond}
+	return nil
+}
+
+func (x *Index) takeTotals(content []byte) error {
+	var t totalsRecord
+	if err := json.Unmarshal(content, &t); err != nil {
+		return err
+	}
+	x.Totals = &Stats{
+		Bytes: t.Bytes, Lines: t.Lines, Kept: t.Kept, Lost: t.Bytes - t.Kept,
+		Complete: t.Reason == "", Reason: t.Reason,
+	}
+	return nil
+}
