@@ -1,0 +1,69 @@
+package agentbin_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox/agentbin"
+)
+
+// A stale agent would make every other test lie.
+func TestEmbeddedAgentsAreBuiltFromThisSource(t *testing.T) {
+	for _, arch := range agentbin.Archs() {
+		if _, err := agentbin.For(arch); err != nil {
+			t.Skipf("not generated: %v", err)
+		}
+	}
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "run", "build.go", dir).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	for _, arch := range agentbin.Archs() {
+		fresh, err := os.ReadFile(filepath.Join(dir, "warmbox-agent-linux-"+arch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		embedded, err := agentbin.For(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(fresh, embedded) {
+			t.Errorf("the agent for %s is not the one of this source (%d bytes embedded, %d fresh); run: go generate ./sandbox/agentbin", arch, len(embedded), len(fresh))
+		}
+	}
+}
+
+// Any image must be able to run it, one without a C library too.
+func TestAgentIsStatic(t *testing.T) {
+	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	for _, arch := range agentbin.Archs() {
+		agent, err := agentbin.For(arch)
+		if err != nil {
+			t.Skipf("not generated: %v", err)
+		}
+		f, err := elf.NewFile(bytes.NewReader(agent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Machine != machine[arch] {
+			t.Errorf("%s: built for %v", arch, f.Machine)
+		}
+		for _, p := range f.Progs {
+			if p.Type == elf.PT_INTERP {
+				t.Errorf("%s: wants a dynamic loader", arch)
+			}
+		}
+	}
+}
+
+func TestUnknownArchitecture(t *testing.T) {
+	_, err := agentbin.For("../../etc/passwd")
+	if err == nil || !strings.Contains(err.Error(), "amd64 and arm64") {
+		t.Errorf("got %v, want an error that names what there is", err)
+	}
+}

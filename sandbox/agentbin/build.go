@@ -1,0 +1,36 @@
+//go:build ignore
+
+// Build makes the agents that package agentbin embeds, the same bytes from the
+// same source and toolchain wherever it runs. With an argument it makes them in
+// that directory instead.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+func main() {
+	dir := "bin"
+	if len(os.Args) > 1 {
+		dir = os.Args[1]
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		if err := build(arch, filepath.Join(dir, "warmbox-agent-linux-"+arch)); err != nil {
+			fmt.Fprintf(os.Stderr, "build the agent for linux/%s: %v\n", arch, err)
+			os.Exit(1)
+		}
+	}
+}
+
+func build(arch, file string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid=",
+		"-o", file, "github.com/warmbox/warmbox/cmd/warmbox-agent")
+	// What a developer's machine is set to must not show in the result.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch,
+		"GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
