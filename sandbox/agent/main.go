@@ -1,0 +1,69 @@
+//go:build linux
+
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+const usage = `usage: agent serve --dial PATH
+       agent serve --listen @NAME --peer-uid N
+       agent serve --stdio
+       agent dial @NAME --pid N`
+
+// Main is the agent's program: it returns the exit code, having said why on
+// stderr in one line where that is not 0.
+func Main(args []string) int {
+	if err := execute(args); err != nil {
+		fmt.Fprintln(os.Stderr, "warmbox agent:", err)
+		return 1
+	}
+	return 0
+}
+
+func execute(args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	switch args[0] {
+	case "serve":
+		return serve(args[1:])
+	case "dial":
+		return relay(args[1:])
+	}
+	return errors.New(usage)
+}
+
+func serve(args []string) error {
+	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	path := fs.String("dial", "", "")
+	listen := fs.String("listen", "", "")
+	peer := fs.Int("peer-uid", -1, "")
+	stdio := fs.Bool("stdio", false, "")
+	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
+		return errors.New(usage)
+	}
+	// Before anything can run beside us.
+	if err := harden(); err != nil {
+		return err
+	}
+	a := newAgent()
+	switch {
+	case *path != "":
+		return a.dialAndServe(*path)
+	case *listen != "" && *peer >= 0:
+		conn, err := acceptPeer(*listen, *peer)
+		if err != nil {
+			return err
+		}
+		return a.serve(conn)
+	case *stdio:
+		return a.serve(stdioStream())
+	}
+	return errors.New(usage)
+}

@@ -1,0 +1,101 @@
+//go:build linux
+
+package agent
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// pump carries one output stream of a run to the host, each read in one frame.
+type pump struct {
+	run     *run
+	kind    wire.Kind
+	file    *os.File
+	flushed chan struct{} // answers a flush
+	closed  chan struct{} // closed when the last byte is sent
+}
+
+// A frame's header is put in front of where the output is read to. A pump that
+// waits holds no buffer.
+var frames = sync.Pool{New: func() any { return new([wire.HeaderLen + wire.MaxPayload]byte) }}
+
+type frameBuf = *[wire.HeaderLen + wire.MaxPayload]byte
+
+func newPump(r *run, kind wire.Kind, f *os.File) *pump {
+	return &pump{run: r, kind: kind, file: f, flushed: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+// copy runs until nobody holds the pipe any more.
+func (p *pump) copy() {
+	defer close(p.closed)
+	defer p.file.Close()
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		end := false
+		err := raw.Read(func(fd uintptr) (ready bool) {
+			n, err := p.pass(int(fd), wire.MaxPayload)
+			end = n == 0 && err == nil || err != nil && err != unix.EAGAIN
+			return err != unix.EAGAIN
+		})
+		switch {
+		case os.IsTimeout(err):
+			p.answerFlush(raw)
+		case err != nil || end:
+			return
+		}
+	}
+}
+
+// pass reads once and sends what there is.
+func (p *pump) pass(fd, most int) (n int, err error) {
+	buf := frames.Get().(frameBuf)
+	defer frames.Put(buf)
+	for {
+		n, err = unix.Read(fd, buf[wire.HeaderLen:wire.HeaderLen+most])
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if n <= 0 {
+		return 0, err
+	}
+	wire.Put(buf[:], p.kind, p.run.id, n)
+	p.run.agent.send(buf[:wire.HeaderLen+n]) // without a host we still drain
+	return n, nil
+}
+
+// flush returns when all that is in the pipe now is sent, or the pipe closed.
+// It comes through the read deadline, since only the pump may read.
+func (p *pump) flush() {
+	p.file.SetReadDeadline(time.Unix(1, 0))
+	select {
+	case <-p.flushed:
+	case <-p.closed:
+	}
+}
+
+// answerFlush sends as much as the pipe holds and no more: a process that
+// prints for ever must not keep its run from ending.
+func (p *pump) answerFlush(raw interface{ Control(func(uintptr)) error }) {
+	raw.Control(func(fd uintptr) {
+		have, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		for have > 0 {
+			n, err := p.pass(int(fd), min(have, wire.MaxPayload))
+			if n <= 0 || err != nil {
+				return
+			}
+			have -= n
+		}
+	})
+	p.file.SetReadDeadline(time.Time{})
+	p.flushed <- struct{}{}
+}

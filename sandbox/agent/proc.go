@@ -1,0 +1,173 @@
+//go:build linux
+
+package agent
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// proc is a process as the kernel shows it.
+type proc struct {
+	pid, ppid, sid int
+	threads        int
+	zombie         bool
+	start          uint64 // clock ticks since boot: with the pid it names a process for good
+	name           string
+}
+
+// maxEnviron bounds how much of a process's environment is read to find a mark.
+// The mark stands first, unless the program that started it sorted its own.
+const maxEnviron = 1 << 20
+
+func procPath(pid int, name string) string {
+	return "/proc/" + strconv.Itoa(pid) + "/" + name
+}
+
+// readProc reads /proc/PID/stat. The name in it may hold anything, also ")".
+func readProc(pid int) (p proc, ok bool) {
+	var buf [1024]byte
+	text := readInto(buf[:], procPath(pid, "stat"))
+	open, shut := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || shut < open {
+		return p, false
+	}
+	f := bytes.Fields(text[shut+1:])
+	const state, ppid, session, threads, start = 0, 1, 3, 17, 19
+	if len(f) <= start {
+		return p, false
+	}
+	num := func(i int) int { n, _ := strconv.Atoi(string(f[i])); return n }
+	p = proc{pid: pid, ppid: num(ppid), sid: num(session), threads: num(threads), name: string(text[open+1 : shut])}
+	p.start, _ = strconv.ParseUint(string(f[start]), 10, 64)
+	p.zombie = f[state][0] == 'Z' || f[state][0] == 'X'
+	return p, true
+}
+
+// children returns our own, as far as they hang on the main thread: all that we
+// adopted, and some that we started.
+func children() []int { return childrenOf(os.Getpid(), os.Getpid()) }
+
+func childrenOf(pid, tid int) (list []int) {
+	text, err := os.ReadFile(procPath(pid, "task/"+strconv.Itoa(tid)+"/children"))
+	if err != nil && !childrenListed() {
+		return searchChildren(pid)
+	}
+	for _, f := range bytes.Fields(text) {
+		if n, err := strconv.Atoi(string(f)); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// childrenListed reports whether the kernel lists children at all; some are
+// built without.
+var childrenListed = sync.OnceValue(func() bool {
+	_, err := os.Stat(procPath(os.Getpid(), "task/"+strconv.Itoa(os.Getpid())+"/children"))
+	return err == nil
+})
+
+// searchChildren finds them among all processes.
+func searchChildren(pid int) (list []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			if p, ok := readProc(n); ok && p.ppid == pid {
+				list = append(list, n)
+			}
+		}
+	}
+	return list
+}
+
+// kids returns the children of all threads of a process.
+func (p proc) kids() []int {
+	if p.threads <= 1 {
+		return childrenOf(p.pid, p.pid)
+	}
+	tasks, _ := os.ReadDir(procPath(p.pid, "task"))
+	var list []int
+	for _, t := range tasks {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			list = append(list, childrenOf(p.pid, tid)...)
+		}
+	}
+	return list
+}
+
+// mark returns the mark in the environment that the process was started with,
+// "" where it has none or lets nobody look.
+func (p proc) mark() string {
+	f, err := os.Open(procPath(p.pid, "environ"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text := make([]byte, 4096)
+	have := 0
+	for have < maxEnviron {
+		n, err := f.Read(text[have:])
+		have += n
+		if m := findMark(text[:have]); m != "" {
+			return m
+		}
+		if err != nil || n == 0 {
+			return ""
+		}
+		if have == len(text) {
+			text = append(text, make([]byte, len(text))...)
+		}
+	}
+	return ""
+}
+
+func findMark(environ []byte) string {
+	for v := range bytes.SplitSeq(environ, []byte{0}) {
+		if bytes.HasPrefix(v, []byte(markName)) && len(v) == markLen {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+// send sends a signal to this very process, not to one that got its pid since.
+func (p proc) send(sig unix.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err == unix.ESRCH {
+		return
+	}
+	if err != nil { // an old kernel, or a filter that does not know the call
+		if p.lives() {
+			unix.Kill(p.pid, sig)
+		}
+		return
+	}
+	defer unix.Close(fd)
+	if p.lives() {
+		if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && err != unix.ESRCH {
+			unix.Kill(p.pid, sig)
+		}
+	}
+}
+
+// lives reports whether the process is there and has not ended.
+func (p proc) lives() bool {
+	now, ok := readProc(p.pid)
+	return ok && now.start == p.start && !now.zombie
+}
+
+// readInto reads the beginning of a file without asking for its size.
+func readInto(buf []byte, path string) []byte {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	n, _ := unix.Read(fd, buf)
+	return buf[:max(n, 0)]
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package agent
+
+import (
+	"bytes"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+)
+
+// reap waits for children, all of them and nowhere else: two places that wait
+// would take each other's.
+func (a *Agent) reap() {
+	c := make(chan os.Signal, 1) // one is enough: each look takes all there are
+	signal.Notify(c, syscall.SIGCHLD)
+	for range c {
+		a.reapAll()
+	}
+}
+
+func (a *Agent) reapAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if initProcess() {
+		for a.reapOne(-1) {
+		}
+		return
+	}
+	for pid := range a.pids {
+		a.reapOne(pid)
+	}
+	for _, pid := range children() {
+		if !a.initial[pid] && a.pids[pid] == nil {
+			a.reapOne(pid)
+		}
+	}
+}
+
+// reapOne waits for a child that has ended, without waiting for it to end. Only
+// a PID 1 passes -1, any child.
+func (a *Agent) reapOne(pid int) bool {
+	var st syscall.WaitStatus
+	pid, err := syscall.Wait4(pid, &st, syscall.WNOHANG, nil)
+	if err == syscall.EINTR {
+		return true
+	}
+	if err != nil || pid <= 0 {
+		return false
+	}
+	r := a.pids[pid]
+	if r == nil {
+		return true // an orphan of some command's
+	}
+	delete(a.pids, pid)
+	r.tree.running = false
+	status := exitStatus{wait: st}
+	if st != 0 {
+		n := oomKills()
+		status.oom, a.oomKills = n > a.oomKills, n
+	}
+	r.status <- status
+	return true
+}
+
+// oomKills returns how many processes of the box the kernel has killed for want
+// of memory, for either version of control groups. Outside a box there is no
+// group that is ours.
+func oomKills() int {
+	if !initProcess() {
+		return 0
+	}
+	for _, path := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		for line := range bytes.Lines(text) {
+			if count, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
+				n, _ := strconv.Atoi(string(bytes.TrimSpace(count)))
+				return n
+			}
+		}
+	}
+	return 0
+}

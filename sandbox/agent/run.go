@@ -1,0 +1,309 @@
+//go:build linux
+
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// drainTime is how long the end of a run waits for its pipes to close after its
+// shell has ended: what follows a shell by a moment, as in `make > >(tee log)`,
+// is still output of the command; what holds the pipe for longer is left over.
+const drainTime = 100 * time.Millisecond
+
+// run is one command.
+type run struct {
+	agent *Agent
+	id    wire.ID
+	pid   int // of its shell
+	tree  *tree
+
+	stdin  *stdin
+	out    [2]*pump
+	status chan exitStatus // has the shell's, once it is reaped
+
+	mu       sync.Mutex
+	exitSent bool
+	killing  chan struct{} // not nil once a kill is under way; closed when it is done
+}
+
+// exitStatus is what the kernel said of a shell.
+type exitStatus struct {
+	wait syscall.WaitStatus
+	oom  bool
+}
+
+// start starts a run, or refuses it.
+func (a *Agent) start(f wire.Frame) error {
+	var body wire.StartBody
+	if err := wire.Decode(f, &body); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	_, known := a.runs[f.Run]
+	a.mu.Unlock()
+	if known {
+		return wire.Violation("two runs of one id")
+	}
+	r := &run{agent: a, id: f.Run, tree: newTree(), status: make(chan exitStatus, 1)}
+	step, err := r.spawn(body)
+	if err != nil {
+		errno, _ := err.(syscall.Errno)
+		return a.sendJSON(wire.Refused, f.Run, wire.RefusedBody{Step: step, Errno: int(errno)})
+	}
+	if err := a.sendJSON(wire.Started, f.Run, wire.StartedBody{Pid: r.pid}); err != nil {
+		return err
+	}
+	for _, p := range r.out {
+		go p.copy()
+	}
+	go r.finish()
+	return nil
+}
+
+// spawn makes the run's pipes and starts its shell.
+func (r *run) spawn(body wire.StartBody) (step string, err error) {
+	dir, err := r.agent.resolve(body.Dir)
+	if err != nil {
+		return wire.StepDir, err
+	}
+	files, err := r.pipes(body.Stdin)
+	defer closeAll(files)
+	if err != nil {
+		r.release()
+		return wire.StepPipe, err
+	}
+	argv, script, err := r.agent.shell.command(body.Cmd)
+	if err != nil {
+		r.release()
+		return wire.StepPipe, err
+	}
+	if script != nil {
+		files = append(files, script)
+	}
+	if err := r.fork(argv, dir, body.Env, files); err != nil {
+		r.release()
+		return wire.StepExec, err
+	}
+	return "", nil
+}
+
+// resolve finds out whether a command can run in dir, which the fork alone
+// would not tell from a shell that is not there.
+func (a *Agent) resolve(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(a.dir, dir)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return "", err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return "", syscall.ENOTDIR
+	}
+	return dir, unix.Access(dir, unix.X_OK)
+}
+
+// pipes returns the child's ends, in the order of its descriptors, and keeps
+// ours. What it returns is to be closed even beside an error.
+func (r *run) pipes(input bool) (theirs []*os.File, err error) {
+	r.stdin = &stdin{}
+	in, err := r.input(input)
+	if err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, in)
+	for i, kind := range []wire.Kind{wire.Stdout, wire.Stderr} {
+		ours, w, err := pipe(false)
+		if err != nil {
+			return theirs, err
+		}
+		r.out[i] = newPump(r, kind, ours)
+		theirs = append(theirs, w)
+	}
+	return theirs, nil
+}
+
+// input returns what the command reads: nothing, or what the host sends.
+func (r *run) input(wanted bool) (*os.File, error) {
+	if !wanted {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return os.NewFile(uintptr(max(fd, 0)), os.DevNull), err
+	}
+	ours, theirs, err := pipe(true)
+	if err == nil {
+		r.stdin = newStdin(r, ours)
+	}
+	return theirs, err
+}
+
+// pipe returns the agent's end of a pipe, which waits in the poller, and the
+// command's, which blocks as programs expect.
+func pipe(theirsReads bool) (ours, theirs *os.File, err error) {
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, err
+	}
+	if theirsReads {
+		fd[0], fd[1] = fd[1], fd[0]
+	}
+	unix.SetNonblock(fd[0], true)
+	return os.NewFile(uintptr(fd[0]), "pipe"), os.NewFile(uintptr(fd[1]), "pipe"), nil
+}
+
+// fork starts the shell and notes it before anybody can reap it.
+func (r *run) fork(argv []string, dir string, env []string, files []*os.File) error {
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		fds[i] = f.Fd()
+	}
+	attr := &syscall.ProcAttr{Dir: dir, Env: r.environ(env), Files: fds, Sys: &syscall.SysProcAttr{Setsid: true}}
+	a := r.agent
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pid, err := syscall.ForkExec(argv[0], argv, attr)
+	if err != nil {
+		return err
+	}
+	r.pid = pid
+	r.tree.sessions[pid] = true
+	a.runs[r.id], a.pids[pid] = r, r
+	a.trees = append(a.trees, r.tree)
+	preferForOOM(pid)
+	return nil
+}
+
+// preferForOOM makes the kernel take a command rather than the agent when the
+// box has no memory left. Raising the value is always allowed.
+func preferForOOM(pid int) {
+	fd, err := unix.Open(procPath(pid, "oom_score_adj"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	unix.Write(fd, []byte("1000"))
+	unix.Close(fd)
+}
+
+// environ is the command's environment: the host's for all runs, that of this
+// one, and the mark by which its processes are known when they have left it.
+func (r *run) environ(env []string) []string {
+	all := append([]string{r.tree.mark}, r.agent.env...)
+	all = append(all, env...)
+	last := make(map[string]int, len(all))
+	for i, v := range all {
+		name, _, _ := strings.Cut(v, "=")
+		last[name] = i
+	}
+	kept := all[:0]
+	for i, v := range all {
+		name, _, _ := strings.Cut(v, "=")
+		if last[name] == i {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// finish sends the run's end when its shell has ended and its output is sent.
+func (r *run) finish() {
+	st := <-r.status
+	r.stdin.stop()
+	r.drain()
+	leftover := r.agent.leftover(r)
+	killed := r.awaitKill()
+	if killed {
+		leftover = r.agent.leftover(r)
+	}
+	open := !r.closed()
+	body := exitBody(st)
+	body.Killed, body.Open = killed || r.tree.collateral.Load(), open
+	body.More = max(0, len(leftover)-wire.MaxLeftover)
+	body.Leftover = leftover[:len(leftover)-body.More]
+	r.agent.sendJSON(wire.Exit, r.id, body)
+	if open {
+		r.awaitClosed()
+		r.agent.send(wire.Append(nil, wire.Closed, r.id, nil))
+	}
+	r.agent.mu.Lock()
+	delete(r.agent.runs, r.id)
+	r.agent.mu.Unlock()
+}
+
+// drain waits until both pipes are closed, or until all that was in them when
+// the time was up is sent.
+func (r *run) drain() {
+	timer := time.NewTimer(drainTime)
+	defer timer.Stop()
+	for _, p := range r.out {
+		select {
+		case <-p.closed:
+		case <-timer.C:
+			timer.Reset(0) // for the other one as well
+			p.flush()
+		}
+	}
+}
+
+func (r *run) closed() bool {
+	for _, p := range r.out {
+		select {
+		case <-p.closed:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (r *run) awaitClosed() {
+	for _, p := range r.out {
+		<-p.closed
+	}
+}
+
+// awaitKill decides that the exit goes out now; a kill under way is waited for.
+func (r *run) awaitKill() (killed bool) {
+	r.mu.Lock()
+	r.exitSent = true
+	killing := r.killing
+	r.mu.Unlock()
+	if killing == nil {
+		return false
+	}
+	<-killing
+	r.drain()
+	return true
+}
+
+func exitBody(st exitStatus) wire.ExitBody {
+	if st.wait.Signaled() {
+		n := int(st.wait.Signal())
+		return wire.ExitBody{Code: 128 + n, Signal: n, OOM: st.oom}
+	}
+	return wire.ExitBody{Code: st.wait.ExitStatus(), OOM: st.oom}
+}
+
+// release gives back what a run took that never started.
+func (r *run) release() {
+	r.stdin.end()
+	for _, p := range r.out {
+		if p != nil {
+			p.file.Close()
+		}
+	}
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

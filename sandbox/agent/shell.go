@@ -1,0 +1,63 @@
+//go:build linux
+
+package agent
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxArgument is below the 128 KiB that Linux takes as one argument.
+const maxArgument = 120 << 10
+
+// shell is what runs commands.
+type shell struct {
+	path string
+	bash bool
+}
+
+// findShell prefers bash, which is what people and models write for.
+func findShell() shell {
+	for _, path := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
+		if unix.Access(path, unix.X_OK) == nil {
+			return shell{path, true}
+		}
+	}
+	return shell{"/bin/sh", false}
+}
+
+// command returns the arguments that make the shell run cmd. Where cmd is too
+// long to be one of them it comes as a file, the child's descriptor 3.
+func (s shell) command(cmd string) (argv []string, script *os.File, err error) {
+	if len(cmd) <= maxArgument {
+		if strings.HasPrefix(cmd, "-") || strings.HasPrefix(cmd, "+") {
+			cmd = " " + cmd // else it would be taken for an option
+		}
+		return []string{s.path, "-c", cmd}, nil, nil
+	}
+	script, err = memFile(cmd)
+	// The text is read whole and its descriptor closed before any of it runs,
+	// so that the command sees the same as if it had been an argument.
+	read := `set -- "$(cat <&3)"; exec 3<&-; eval "shift; $1"`
+	if s.bash {
+		read = `set -- "$(<&3)"; exec 3<&-; eval -- "shift; $1"`
+	}
+	return []string{s.path, "-c", read, s.path}, script, err
+}
+
+// memFile returns a file without a name that holds text.
+func memFile(text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("command", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "command")
+	if _, err := f.WriteString(text); err != nil {
+		f.Close()
+		return nil, err
+	}
+	f.Seek(0, 0)
+	return f, nil
+}

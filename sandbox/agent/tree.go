@@ -1,0 +1,203 @@
+//go:build linux
+
+package agent
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"sync/atomic"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+const (
+	// markName begins the variable that marks the processes of one run. It is
+	// no secret, unlike the run's id: every command can read it.
+	markName = "WARMBOX_RUN="
+	markLen  = len(markName) + 16
+)
+
+// tree is what is known of the processes of one run. A process belongs to a
+// run by any of three signs: its parent chain, its session, which it keeps when
+// its parent dies, and the mark in the environment that it was started with. One
+// that was seen to belong to a run does so for good.
+//
+// All but collateral is guarded by the agent's mu.
+type tree struct {
+	mark     string
+	running  bool // its shell has not been reaped
+	sessions map[int]bool
+	known    map[int]uint64 // start by pid
+
+	collateral atomic.Bool // killed with the whole box, for another run's sake
+}
+
+func newTree() *tree {
+	var b [8]byte
+	rand.Read(b[:])
+	return &tree{mark: markName + hex.EncodeToString(b[:]), running: true, sessions: map[int]bool{}, known: map[int]uint64{}}
+}
+
+// census is one look at all processes that descend from the agent.
+type census struct {
+	procs  map[int]proc
+	of     map[int]*tree // nil for a stray: it bears no sign of any run
+	marked map[string]*tree
+	trees  []*tree
+}
+
+// take looks at all processes below the agent and says whose they are. The
+// caller holds a.mu, so no child of ours is half started.
+func (a *Agent) take() *census {
+	c := &census{procs: map[int]proc{}, of: map[int]*tree{}, marked: map[string]*tree{}, trees: a.trees}
+	queue := children()
+	for pid := range a.pids {
+		queue = append(queue, pid)
+	}
+	for len(queue) > 0 {
+		pid := queue[0]
+		queue = queue[1:]
+		if _, seen := c.procs[pid]; seen || a.initial[pid] {
+			continue
+		}
+		if p, ok := readProc(pid); ok {
+			c.procs[pid] = p
+			queue = append(queue, p.kids()...)
+		}
+	}
+	for _, t := range a.trees {
+		c.marked[t.mark] = t
+	}
+	for pid := range c.procs {
+		c.owner(pid)
+	}
+	c.learn()
+	c.prune()
+	a.trees = c.trees
+	return c
+}
+
+// owner finds the tree of a process, and of those above it on the way.
+func (c *census) owner(pid int) *tree {
+	if t, done := c.of[pid]; done {
+		return t
+	}
+	c.of[pid] = nil // ends the walk should the table have changed into a circle
+	p := c.procs[pid]
+	t := c.signed(p)
+	if t == nil {
+		if _, below := c.procs[p.ppid]; below {
+			t = c.owner(p.ppid)
+		} else if !p.zombie {
+			t = c.marked[p.mark()]
+		}
+	}
+	c.of[pid] = t
+	return t
+}
+
+// signed looks for the signs that cost nothing.
+func (c *census) signed(p proc) *tree {
+	for _, t := range c.trees {
+		if start, ok := t.known[p.pid]; ok && start == p.start || t.sessions[p.sid] {
+			return t
+		}
+	}
+	return nil
+}
+
+// learn remembers what was found, and forgets pids and sessions that are gone:
+// the kernel gives their numbers away again.
+func (c *census) learn() {
+	for _, t := range c.trees {
+		clear(t.known)
+		clear(t.sessions)
+	}
+	for pid, t := range c.of {
+		if t != nil {
+			t.own(c.procs[pid])
+		}
+	}
+}
+
+// own notes a process of the tree.
+func (t *tree) own(p proc) {
+	t.known[p.pid] = p.start
+	if p.sid != 0 { // a session that began outside our name space
+		t.sessions[p.sid] = true
+	}
+}
+
+// prune forgets the trees that have no process left.
+func (c *census) prune() {
+	c.trees = slices.DeleteFunc(slices.Clone(c.trees), func(t *tree) bool { return !t.running && len(t.known) == 0 })
+}
+
+// targets returns what is to be killed with a tree: its processes, and the
+// strays, which have cleared their tracks on purpose. Zombies are dead.
+func (c *census) targets(t *tree) (list []proc) {
+	for pid, p := range c.procs {
+		if !p.zombie && (c.of[pid] == t || c.of[pid] == nil) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// alone reports whether all there is belongs to one tree.
+func (c *census) alone(t *tree) bool {
+	for pid, p := range c.procs {
+		if o := c.of[pid]; o != nil && o != t && !p.zombie {
+			return false
+		}
+	}
+	return true
+}
+
+// adopt gives the strays to a tree if nobody else can have made them.
+func (a *Agent) adopt(c *census, t *tree) {
+	if slices.ContainsFunc(c.trees, func(other *tree) bool { return other != t }) {
+		return
+	}
+	for pid, p := range c.procs {
+		if c.of[pid] == nil {
+			c.of[pid] = t
+			t.own(p)
+			a.trees = []*tree{t}
+		}
+	}
+}
+
+// leftover returns what still runs of a run whose shell has ended.
+func (a *Agent) leftover(r *run) (list []wire.Proc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.adopted() {
+		// Whatever a dead shell left would have become our child.
+		a.forget(r.tree)
+		return nil
+	}
+	c := a.take()
+	a.adopt(c, r.tree)
+	for pid, p := range c.procs {
+		if c.of[pid] == r.tree && !p.zombie {
+			list = append(list, wire.Proc{Pid: pid, Name: p.name})
+		}
+	}
+	return list
+}
+
+// adopted reports whether any process has become our child that we did not start.
+func (a *Agent) adopted() bool {
+	for _, pid := range children() {
+		if a.pids[pid] == nil && !a.initial[pid] {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Agent) forget(t *tree) {
+	a.trees = slices.DeleteFunc(a.trees, func(other *tree) bool { return other == t })
+}
