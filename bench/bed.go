@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// bed is what stands while things are measured: a server with a warm box, and a
+// warm container of the same image without warmbox.
+type bed struct {
+	options
+	dir       string // temporary, of the server
+	server    *server
+	engine    *engine
+	box       string
+	container string
+}
+
+func newBed(ctx context.Context, o options) (b *bed, err error) {
+	b = &bed{options: o}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "warmbox-bench-*"); err != nil {
+		return nil, err
+	}
+	if b.engine, err = newEngine(ctx, o.image); err != nil {
+		return nil, err
+	}
+	if b.container, err = b.engine.start(ctx); err != nil {
+		return nil, err
+	}
+	if b.server, err = newServer(ctx, o, b.dir); err != nil {
+		return nil, err
+	}
+	b.box, err = b.server.start(ctx)
+	return b, err
+}
+
+// close takes away what newBed made, also a part of it and also after an
+// interrupt.
+func (b *bed) close() error {
+	var errs []error
+	if b.server != nil {
+		errs = append(errs, b.server.close())
+	}
+	if b.container != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		errs = append(errs, b.engine.remove(ctx, b.container))
+	}
+	if b.engine != nil {
+		errs = append(errs, b.engine.client.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
+}
+
+// ways returns the ways to run a command: the local shell first, warmbox
+// second, docker exec last but one.
+func (b *bed) ways(cmd string) []way {
+	return []way{
+		{name: "local", do: program("bash", "-c", cmd)},
+		{name: "warmbox, through MCP", do: func(ctx context.Context) error {
+			_, err := b.server.exec(ctx, b.box, cmd)
+			return err
+		}},
+		{name: "engine's API: exec", do: func(ctx context.Context) error { return b.engine.exec(ctx, b.container, cmd) }},
+		{name: "docker exec", do: b.docker("exec", b.container, "bash", "-c", cmd)},
+		{name: "docker run --rm", do: b.docker("run", "--rm", "--network=none", b.image, "bash", "-c", cmd)},
+	}
+}
+
+// startWays returns the ways to get a running container, the bare one first.
+// It has no network either: to make one takes the engine longer than the rest.
+func (b *bed) startWays() []way {
+	var container, box string
+	return []way{
+		{
+			name: "engine's API: create, start",
+			do: func(ctx context.Context) (err error) {
+				container, err = b.engine.start(ctx)
+				return err
+			},
+			undo: func(ctx context.Context) error { return b.engine.remove(ctx, container) },
+		},
+		{
+			name: "warmbox, through MCP",
+			do: func(ctx context.Context) (err error) {
+				box, err = b.server.start(ctx)
+				return err
+			},
+			undo: func(ctx context.Context) error { return b.server.stop(ctx, box) },
+		},
+	}
+}
+
+func (b *bed) docker(args ...string) func(context.Context) error {
+	return program("docker", append([]string{"-H", b.engine.client.DaemonHost()}, args...)...)
+}
+
+// program runs a program and, as every other way does, takes its output.
+func program(name string, args ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %.500s", err, out)
+		}
+		return nil
+	}
+}

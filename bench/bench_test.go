@@ -1,0 +1,75 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// BenchmarkExec runs `true` in every way, each in turns with the local shell,
+// so that × local does not depend on what the machine did meanwhile.
+func BenchmarkExec(b *testing.B) {
+	ways := newTestBed(b).ways("true")
+	for _, w := range ways[1:] {
+		b.Run(w.name, func(b *testing.B) { compare(b, ways[0], w, "x-local") })
+	}
+}
+
+// BenchmarkStart starts a box, in turns with a bare container.
+func BenchmarkStart(b *testing.B) {
+	ways := newTestBed(b).startWays()
+	compare(b, ways[0], ways[1], "x-bare")
+}
+
+func compare(b *testing.B, with, w way, unit string) {
+	times, err := interleave(b.Context(), []way{with, w}, b.N)
+	if err != nil {
+		b.Fatal(err)
+	}
+	theirs, mine := times[0], times[1]
+	b.ReportMetric(0, "ns/op") // of both ways and of what is not timed: no figure
+	b.ReportMetric(p50(mine).Seconds()*1000, "p50-ms")
+	b.ReportMetric(percentile(mine, 95).Seconds()*1000, "p95-ms")
+	b.ReportMetric(ratio(p50(mine), p50(theirs)), unit)
+}
+
+func newTestBed(b *testing.B) *bed {
+	t, err := newBed(b.Context(), options{program: "../bin/warmbox", image: defaultImage})
+	if err != nil {
+		b.Skip(err)
+	}
+	b.Cleanup(func() {
+		if err := t.close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return t
+}
+
+func TestPercentile(t *testing.T) {
+	var hundred []time.Duration
+	for i := range 100 {
+		hundred = append(hundred, time.Duration(100-i))
+	}
+	for _, test := range []struct {
+		times []time.Duration
+		p     int
+		want  time.Duration
+	}{
+		{nil, 50, 0},
+		{[]time.Duration{7}, 50, 7},
+		{[]time.Duration{7}, 95, 7},
+		{[]time.Duration{3, 1, 2}, 50, 2},
+		{hundred, 50, 50},
+		{hundred, 95, 95},
+		{hundred, 100, 100},
+	} {
+		before := slices.Clone(test.times)
+		if got := percentile(test.times, test.p); got != test.want {
+			t.Errorf("percentile %d of %d times is %d, want %d", test.p, len(test.times), got, test.want)
+		}
+		if !slices.Equal(before, test.times) {
+			t.Error("the times were put into another order")
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// Bench measures, in one run on one machine, what a command costs through
+// warmbox beside the other ways to run it: a local shell, the engine's own
+// exec over its API, docker exec and docker run. It goes through the built
+// server as any client does, over stdio, and prints tables of figures:
+//
+//	go run ./bench
+//
+// What is compared is measured in turns, not one after the other, so that
+// whatever else the machine does meets all of it; so the ratios mean more than
+// the milliseconds. Bench passes no judgement and exits with 1 only where it
+// could not measure. It needs an engine that has the image, and the server
+// built as bin/warmbox.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"text/tabwriter"
+	"time"
+)
+
+const defaultImage = "warmbox/sandbox:slim"
+
+type options struct {
+	program string
+	image   string
+	rounds  int
+	starts  int
+	stderr  io.Writer // of the server; nil: dropped
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.program, "warmbox", "bin/warmbox", "the server to measure")
+	flag.StringVar(&o.image, "image", defaultImage, "the image of all containers")
+	flag.IntVar(&o.rounds, "n", 100, "rounds of commands")
+	flag.IntVar(&o.starts, "starts", 20, "rounds of cold starts")
+	verbose := flag.Bool("v", false, "show what the server logs")
+	flag.Parse()
+	if *verbose {
+		o.stderr = os.Stderr
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, stdout io.Writer) (err error) {
+	b, err := newBed(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	out := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(out, "%s/%s, %d CPUs, engine %s, image %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.engine.version, o.image)
+	for _, part := range []func(context.Context, *bed, io.Writer) error{
+		reportIdle, reportWays, reportCommands, reportStarts, reportBulk,
+	} {
+		fmt.Fprintln(out)
+		if err := part(ctx, b, out); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reportIdle tells the memory of a server and an agent that did one command.
+func reportIdle(ctx context.Context, b *bed, out io.Writer) error {
+	if _, err := b.server.exec(ctx, b.box, "true"); err != nil {
+		return err
+	}
+	agent, err := b.engine.initPid(ctx, b.box)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "resident memory, idle\tMB\t")
+	fmt.Fprintf(out, "server\t%s\t\n", megabytes(memory(b.server.pid, "VmRSS")))
+	fmt.Fprintf(out, "agent\t%s\t\n", megabytes(memory(agent, "VmRSS")))
+	return nil
+}
+
+func reportWays(ctx context.Context, b *bed, out io.Writer) error {
+	ways := b.ways("true")
+	times, err := interleave(ctx, ways, b.rounds)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "bash -c true, %d rounds\tp50 ms\tp95 ms\t× local\t× docker exec\t\n", b.rounds)
+	local, dockerExec := p50(times[0]), p50(times[len(times)-2])
+	for i, w := range ways {
+		p := p50(times[i])
+		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t%.3f\t\n", w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, local), ratio(p, dockerExec))
+	}
+	return nil
+}
+
+// reportCommands compares what is more than nothing, warmbox and local only.
+func reportCommands(ctx context.Context, b *bed, out io.Writer) error {
+	fmt.Fprintf(out, "command, %d rounds, p50 ms\tlocal\twarmbox\t× local\t\n", b.rounds)
+	for _, cmd := range []string{"echo hello", "ls /", "cat /etc/passwd | sort | wc -l"} {
+		times, err := interleave(ctx, b.ways(cmd)[:2], b.rounds)
+		if err != nil {
+			return err
+		}
+		local, warm := p50(times[0]), p50(times[1])
+		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t\n", cmd, ms(local), ms(warm), ratio(warm, local))
+	}
+	return nil
+}
+
+func reportStarts(ctx context.Context, b *bed, out io.Writer) error {
+	ways := b.startWays()
+	times, err := interleave(ctx, ways, b.starts)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "cold start, %d rounds\tp50 ms\tp95 ms\t× bare\t\n", b.starts)
+	bare := p50(times[0])
+	for i, w := range ways {
+		p := p50(times[i])
+		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t\n", w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, bare))
+	}
+	return nil
+}
+
+// reportBulk runs one command that prints 200 MB.
+func reportBulk(ctx context.Context, b *bed, out io.Writer) error {
+	before := memory(b.server.pid, "VmRSS")
+	begin := time.Now()
+	r, err := b.server.exec(ctx, b.box, fmt.Sprintf("yes 'a line of ordinary text, one of very many' | head -c %d", bulkBytes))
+	took := time.Since(begin)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(r.LogPath)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "one command that prints 200 MB\t\t")
+	fmt.Fprintf(out, "seconds\t%.2f\t\n", took.Seconds())
+	fmt.Fprintf(out, "bytes of the reply\t%d\t\n", r.replyBytes)
+	fmt.Fprintf(out, "bytes of the log\t%d\t\n", info.Size())
+	fmt.Fprintf(out, "growth of the server's peak memory, MB\t%s\t\n", megabytes(memory(b.server.pid, "VmHWM")-before))
+	return nil
+}
+
+const bulkBytes = 200_000_000

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A way is one way to do what is compared.
+type way struct {
+	name string
+	do   func(context.Context) error
+	undo func(context.Context) error // not timed; nil: there is nothing
+}
+
+// warmUps are rounds whose times are dropped: caches, pools, the first box.
+const warmUps = 3
+
+// interleave does every way once a round, each round beginning with another
+// one, and returns the times by way.
+func interleave(ctx context.Context, ways []way, rounds int) ([][]time.Duration, error) {
+	times := make([][]time.Duration, len(ways))
+	for round := range rounds + warmUps {
+		for i := range ways {
+			i = (i + round) % len(ways)
+			took, err := timed(ctx, ways[i])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", ways[i].name, err)
+			}
+			if round >= warmUps {
+				times[i] = append(times[i], took)
+			}
+		}
+	}
+	return times, nil
+}
+
+func timed(ctx context.Context, w way) (time.Duration, error) {
+	begin := time.Now()
+	err := w.do(ctx)
+	took := time.Since(begin)
+	if err == nil && w.undo != nil {
+		err = w.undo(ctx)
+	}
+	return took, err
+}
+
+func p50(times []time.Duration) time.Duration { return percentile(times, 50) }
+
+// percentile returns the time that so many in a hundred do not exceed.
+func percentile(times []time.Duration, p int) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[(len(sorted)*p+99)/100-1]
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }
+
+// memory returns a process's figure of that name in bytes, and 0 where the
+// system does not tell.
+func memory(pid int, name string) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(status) {
+		fields := bytes.Fields(line)
+		if len(fields) == 3 && string(fields[0]) == name+":" {
+			kb, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e6) }
