@@ -20,30 +20,32 @@ type bed struct {
 	container string
 }
 
-func newBed(ctx context.Context, o options) (b *bed, err error) {
-	b = &bed{options: o}
-	defer func() {
-		if err != nil {
-			b.close()
-		}
-	}()
-	if b.dir, err = os.MkdirTemp("", "warmbox-bench-*"); err != nil {
-		return nil, err
+func newBed(ctx context.Context, o options) (*bed, error) {
+	b := &bed{options: o}
+	if err := b.open(ctx); err != nil {
+		return nil, errors.Join(err, b.close())
 	}
-	if b.engine, err = newEngine(ctx, o.image); err != nil {
-		return nil, err
-	}
-	if b.container, err = b.engine.start(ctx); err != nil {
-		return nil, err
-	}
-	if b.server, err = newServer(ctx, o, b.dir); err != nil {
-		return nil, err
-	}
-	b.box, err = b.server.start(ctx)
-	return b, err
+	return b, nil
 }
 
-// close takes away what newBed made, also a part of it and also after an
+func (b *bed) open(ctx context.Context) (err error) {
+	if b.dir, err = os.MkdirTemp("", "warmbox-bench-*"); err != nil {
+		return err
+	}
+	if b.engine, err = newEngine(ctx, b.image); err != nil {
+		return err
+	}
+	if b.container, err = b.engine.start(ctx); err != nil {
+		return err
+	}
+	if b.server, err = newServer(ctx, b.options, b.dir); err != nil {
+		return err
+	}
+	b.box, err = b.server.start(ctx)
+	return err
+}
+
+// close takes away what open made, also a part of it and also after an
 // interrupt.
 func (b *bed) close() error {
 	var errs []error

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -27,10 +29,12 @@ func newServer(ctx context.Context, o options, dir string) (*server, error) {
 		return nil, fmt.Errorf("no server to measure at %s; try: go generate ./... && go build -o bin/warmbox ./cmd/warmbox", program)
 	}
 	config := filepath.Join(dir, "warmbox.toml")
-	if err := os.WriteFile(config, configText(o, dir), 0o600); err != nil {
+	text := fmt.Sprintf("[images]\ndefault = %q\n\n[log]\nmax_run = \"256m\"\n", o.image)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(program, "stdio", "--config", config)
+	cmd.Env = environment(dir)
 	cmd.Stderr = o.stderr
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
@@ -40,9 +44,11 @@ func newServer(ctx context.Context, o options, dir string) (*server, error) {
 	return &server{session: session, pid: cmd.Process.Pid}, nil
 }
 
-// configText says what must not depend on the machine's own configuration.
-func configText(o options, dir string) []byte {
-	return fmt.Appendf(nil, "[images]\ndefault = %q\n\n[log]\ndir = %q\nmax_run = \"256MB\"\n", o.image, filepath.Join(dir, "logs"))
+// environment is ours without the settings of warmbox: nothing is measured
+// but its defaults, and what it keeps goes where it is removed.
+func environment(dir string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "WARMBOX_") })
+	return append(env, "XDG_STATE_HOME="+dir)
 }
 
 // close ends the server and waits for it.
