@@ -55,7 +55,6 @@ type (
 		Code       int    `json:"code"`
 		Signal     string `json:"signal,omitempty"`
 		TookMillis int64  `json:"tookMs"`
-		AtMillis   int64  `json:"atMs"`
 	}
 	totalsRecord struct {
 		Bytes  int64  `json:"bytes"`
@@ -132,17 +131,13 @@ func (x *index) flush() error {
 }
 
 // end notes the command's end, between what was printed before it and after.
-func (x *index) end(e End, at time.Duration) error {
+func (x *index) end(e End) {
 	if x.ended || x.file == nil {
-		return nil
+		return
 	}
 	x.ended = true
 	x.endSpan()
-	x.record('x', endRecord{
-		Status: e.Status, Code: e.Code, Signal: e.Signal,
-		TookMillis: e.Took.Milliseconds(), AtMillis: at.Milliseconds(),
-	})
-	return nil
+	x.record('x', endRecord{Status: e.Status, Code: e.Code, Signal: e.Signal, TookMillis: e.Took.Milliseconds()})
 }
 
 // close writes what waits and the totals, in one piece.

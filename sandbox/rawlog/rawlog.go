@@ -32,12 +32,12 @@
 //	o BYTES LINES AT
 //	e BYTES LINES AT
 //	m BYTES LINES AT
-//	x {"status":"exited","code":1,"signal":"","tookMs":2210,"atMs":2211}
+//	x {"status":"exited","code":1,"signal":"","tookMs":2210}
 //	z {"bytes":9,"lines":2,"kept":9,"reason":""}
 //
 // h is the head, always the first record: who ran what, where, and when it
-// began (RFC 3339). Of a long command cmd holds the beginning, cut between two
-// characters; cmdBytes is its whole length.
+// began (RFC 3339). cmd and dir hold 16 KiB at most, cut between two characters;
+// cmdBytes is the command's whole length.
 //
 // o, e and m are spans: the next BYTES bytes of the log were printed to
 // standard output (o), standard error (e) or to both (m), hold LINES line
@@ -53,7 +53,7 @@
 // some fifty thousand times, and no command can make its index large.
 //
 // x is the end of the command itself, at most once: how it ended, its exit code
-// or its signal, how long it took. Spans behind it were printed by processes
+// or its signal, how long it took in milliseconds. Spans behind it were printed by processes
 // that it left behind. z is the last record: how many bytes and lines were
 // printed in all, how many bytes of them the log has, and why not more.
 //

@@ -24,7 +24,7 @@ func sample(t testing.TB) []byte {
 	x.fine = maxFine
 	x.add(Stdout, []byte("out"), time.Second)
 	x.add(Stderr, []byte("err"), 2*time.Second)
-	x.end(End{Status: "exited", Code: 1, Took: 2 * time.Second}, 3*time.Second)
+	x.end(End{Status: "exited", Code: 1, Took: 2 * time.Second})
 	x.add(Stdout, []byte("left\n"), 4*time.Second)
 	if err := x.close(Stats{Bytes: 19, Lines: 3, Kept: 19}); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestFormat(t *testing.T) {
 o 4 1 0
 e 4 1 1000
 m 6 0 1000
-x {"status":"exited","code":1,"tookMs":2000,"atMs":3000}
+x {"status":"exited","code":1,"tookMs":2000}
 o 5 1 4000
 z {"bytes":19,"lines":3,"kept":19}
 `
