@@ -1,0 +1,265 @@
+package tools
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+)
+
+// A param is one argument that a tool knows, and where its value goes: a
+// *string, **int, **float64 or *map[string]string. One that is not given, or is
+// null, leaves it alone.
+type param struct {
+	name string
+	to   any
+}
+
+// parse reads the arguments of a call into params. encoding/json alone would
+// let a misspelt name pass, match names in any case and take the last of two:
+// all three run another command than the one that was meant.
+func parse(req mcp.CallToolRequest, params []param) error {
+	raw, err := rawArguments(req)
+	if err != nil {
+		return err
+	}
+	tool := req.Params.Name
+	return eachMember(raw, "the arguments of "+tool, func(name string, value json.RawMessage) error {
+		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+		if i < 0 {
+			return unknown(tool, name, params)
+		}
+		if string(value) == "null" {
+			return nil
+		}
+		return assign(params[i], value)
+	})
+}
+
+// rawArguments returns the arguments as the client wrote them. No arguments at
+// all are an empty object.
+func rawArguments(req mcp.CallToolRequest) (json.RawMessage, error) {
+	switch args := req.GetRawArguments().(type) {
+	case nil:
+		return json.RawMessage("{}"), nil
+	case json.RawMessage:
+		if string(bytes.TrimSpace(args)) == "null" {
+			return json.RawMessage("{}"), nil
+		}
+		return args, nil
+	default:
+		return json.Marshal(args)
+	}
+}
+
+// eachMember calls f for the members of a JSON object in their order, and
+// refuses one that comes twice.
+func eachMember(raw json.RawMessage, what string, f func(name string, value json.RawMessage) error) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return invalid("Give an object such as {\"name\": \"value\"}.", "%s must be an object, got %s", what, show(raw))
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		key, err := dec.Token()
+		name, ok := key.(string)
+		var value json.RawMessage
+		if err == nil && ok {
+			err = dec.Decode(&value)
+		}
+		if err != nil || !ok {
+			return brokenJSON(what, err)
+		}
+		if seen[name] {
+			return invalid("Give it once.", "%s have %s twice", what, quote(name))
+		}
+		seen[name] = true
+		if err := f(name, value); err != nil {
+			return err
+		}
+	}
+	return endOfObject(dec, what)
+}
+
+func endOfObject(dec *json.Decoder, what string) error {
+	if _, err := dec.Token(); err != nil {
+		return brokenJSON(what, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return invalid("", "%s are followed by something else", what)
+	}
+	return nil
+}
+
+func brokenJSON(what string, err error) error {
+	return invalid("", "%s are no valid JSON: %v", what, err)
+}
+
+// assign puts a value where it belongs, if it is of that kind.
+func assign(p param, value json.RawMessage) error {
+	switch to := p.to.(type) {
+	case *string:
+		if value[0] != '"' {
+			return wrongType(p.name, "a string", value)
+		}
+		return json.Unmarshal(value, to)
+	case **int:
+		f, err := number(p.name, value)
+		if err == nil && (f != math.Trunc(f) || math.Abs(f) > math.MaxInt32) {
+			return wrongType(p.name, "a whole number", value)
+		}
+		*to = new(int(f))
+		return err
+	case **float64:
+		f, err := number(p.name, value)
+		*to = new(f)
+		return err
+	case *map[string]string:
+		return assignMap(p.name, to, value)
+	}
+	panic(fmt.Sprintf("tools: argument %s goes to a %T", p.name, p.to))
+}
+
+func number(name string, value json.RawMessage) (float64, error) {
+	f, err := strconv.ParseFloat(string(value), 64)
+	if err != nil {
+		return 0, wrongType(name, "a number", value)
+	}
+	return f, nil
+}
+
+func assignMap(name string, to *map[string]string, value json.RawMessage) error {
+	if value[0] != '{' {
+		return wrongType(name, "an object of strings", value)
+	}
+	*to = map[string]string{}
+	return eachMember(value, "the members of "+name, func(key string, value json.RawMessage) error {
+		var s string
+		if err := assign(param{name + "." + clip(key), &s}, value); err != nil {
+			return err
+		}
+		(*to)[key] = s
+		return nil
+	})
+}
+
+func wrongType(name, want string, value json.RawMessage) error {
+	return invalid("", "%s must be %s, got %s", name, want, show(value))
+}
+
+func invalid(hint, format string, args ...any) error {
+	return sandbox.Errorf(sandbox.InvalidArgument, hint, format, args...)
+}
+
+// unknown says that there is no such argument, and which one was meant.
+func unknown(tool, name string, params []param) error {
+	var names []string
+	for _, p := range params {
+		names = append(names, p.name)
+	}
+	hint := "Its arguments: " + strings.Join(names, ", ") + "."
+	if near := nearest(name, names); near != "" {
+		hint = fmt.Sprintf("Did you mean %q? %s", near, hint)
+	}
+	return invalid(hint, "%s has no argument %s", tool, quote(name))
+}
+
+// nearest returns the name that was probably meant, or "": the one that other
+// tools' word for the same thing stands for, or one that is spelt alike.
+func nearest(name string, names []string) string {
+	plain := plainName(name)
+	if word := synonym(plain); slices.Contains(names, word) {
+		return word
+	}
+	for _, n := range names {
+		if p := plainName(n); p == plain || len(plain) > 3 && (strings.HasPrefix(p, plain) || strings.HasPrefix(plain, p)) {
+			return n
+		}
+	}
+	if len(plain) > 20 {
+		return ""
+	}
+	best := slices.MinFunc(names, func(a, b string) int {
+		return cmp.Compare(distance(plain, plainName(a)), distance(plain, plainName(b)))
+	})
+	if distance(plain, plainName(best)) <= 1+len(plain)/5 {
+		return best
+	}
+	return ""
+}
+
+func plainName(s string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
+}
+
+// synonym translates what other tools call it.
+func synonym(name string) string {
+	switch name {
+	case "command", "script", "code", "shell", "bash", "run", "args", "argv":
+		return "cmd"
+	case "cwd", "dir", "directory", "workingdir", "workingdirectory", "path":
+		return "workdir"
+	case "container", "id", "box", "boxid", "sandbox", "sandboxid", "session", "sessionid":
+		return "containerId"
+	case "environment", "envvars", "variables":
+		return "env"
+	case "input":
+		return "stdin"
+	case "yieldtimems", "wait", "yield":
+		return "waitSeconds"
+	case "timeoutms", "timeoutsec", "limit":
+		return "timeoutSeconds"
+	case "maxoutput", "maxchars", "maxoutputtokens":
+		return "maxBytes"
+	}
+	return ""
+}
+
+// distance counts the letters to put in, take out or change to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// show renders a JSON value inside a sentence: compact, inert, short.
+func show(raw json.RawMessage) string {
+	return clip(excerpt.Inert(bytes.Join(bytes.Fields(raw[:min(len(raw), 400)]), []byte(" "))))
+}
+
+// quote renders a stranger's word inside a sentence of ours.
+func quote(s string) string { return strconv.Quote(clip(s)) }
+
+// clip shortens what would make a sentence unreadable.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,240 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+)
+
+const (
+	// maxWait is what a call may ask for. Longer ones no host lets live.
+	maxWait = 600 * time.Second
+
+	// maxTimeout is what a call may ask for: a night's work, not for ever.
+	maxTimeout = 24 * time.Hour
+
+	// maxEnv bounds the variables of a call, written as JSON. With the longest
+	// command they still fit one frame to the agent.
+	maxEnv = 256 << 10
+
+	// maxWorkdir is what Linux takes as a path.
+	maxWorkdir = 4096
+
+	// killWait is how long a cancelled call waits for its command to die. The
+	// sandbox takes the box away before that, where nothing else helps.
+	killWait = 15 * time.Second
+)
+
+func (s *Set) execTool() mcp.Tool {
+	return mcp.Tool{
+		Name: "exec",
+		Description: `Run a shell command in a warm sandbox container and return exit code, summary and output. ` +
+			`Without containerId: in your own container, started if need be. ` +
+			`A long output is cut to head and tail; logPath, on the host, has all of it. ` +
+			`After waitSeconds a command is not killed: status "running", it goes on; timeoutSeconds kills. ` +
+			`Files and installed things stay, shell state (cd, export) does not.`,
+		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
+			"cmd":{"type":"string","description":"run by bash -c"},
+			"containerId":{"type":"string"},
+			"workdir":{"type":"string"},
+			"env":{"type":"object","additionalProperties":{"type":"string"}},
+			"stdin":{"type":"string"},
+			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v"},
+			"timeoutSeconds":{"type":"number","exclusiveMinimum":0,"maximum":%v,"description":"default %v"},
+			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"}
+			},"required":["cmd"],"additionalProperties":false}`,
+			maxWait.Seconds(), s.wait().Seconds(), maxTimeout.Seconds(), s.timeout().Seconds(), s.maxBytes(), s.limits(nil).Whole)),
+		RawOutputSchema: json.RawMessage(execOutput),
+		Annotations:     hints("Run a command", true, true),
+		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult}},
+	}
+}
+
+// ExecArgs are the arguments of exec. What is nil or empty is the default.
+type ExecArgs struct {
+	Cmd            string
+	ContainerID    string // empty: the owner's own box, started where it does not stand
+	Workdir        string // relative to the box's own
+	Env            map[string]string
+	Stdin          string
+	WaitSeconds    *float64
+	TimeoutSeconds *float64
+	MaxBytes       *int
+}
+
+func (a *ExecArgs) params() []param {
+	return []param{
+		{"cmd", &a.Cmd}, {"containerId", &a.ContainerID}, {"workdir", &a.Workdir}, {"env", &a.Env}, {"stdin", &a.Stdin},
+		{"waitSeconds", &a.WaitSeconds}, {"timeoutSeconds", &a.TimeoutSeconds}, {"maxBytes", &a.MaxBytes},
+	}
+}
+
+// check finds what can be found before a box is started for the command.
+func (a *ExecArgs) check(maxBytes int) error {
+	if strings.TrimSpace(a.Cmd) == "" {
+		return invalid(`Give a shell command, such as {"cmd": "ls -la"}.`, "exec needs the argument cmd")
+	}
+	if len(a.Workdir) > maxWorkdir {
+		return invalid("", "workdir has %d bytes, more than the %d of any path", len(a.Workdir), maxWorkdir)
+	}
+	if w := a.WaitSeconds; w != nil && !(*w >= 0 && *w <= maxWait.Seconds()) {
+		return invalid("A command that runs on is not killed, so that a longer wait gains nothing.",
+			"waitSeconds must be between 0 and %v, got %v", maxWait.Seconds(), *w)
+	}
+	if t := a.TimeoutSeconds; t != nil && !(*t > 0 && *t <= maxTimeout.Seconds()) {
+		return invalid("Leave it out for the default.", "timeoutSeconds must be above 0 and at most %v, got %v", maxTimeout.Seconds(), *t)
+	}
+	if n := a.MaxBytes; n != nil && (*n < 1 || *n > maxBytes) {
+		return invalid("All of the output is in the file that logPath names.", "maxBytes must be between 1 and %d, got %d", maxBytes, *n)
+	}
+	return checkEnv(a.Env, maxEnv)
+}
+
+func checkEnv(env map[string]string, most int) error {
+	written, err := json.Marshal(env)
+	if err != nil {
+		return err
+	}
+	if len(written) > most {
+		return invalid("Give large values as stdin or in a file.", "env has %d bytes, more than the %d allowed", len(written), most)
+	}
+	return nil
+}
+
+func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var args ExecArgs
+	if err := parse(req, args.params()); err != nil {
+		return failed(err), nil
+	}
+	r, err := s.exec(ctx, s.owner(ctx), args, nil, progressOf(ctx, req))
+	if err != nil {
+		return failed(err), nil
+	}
+	return reply(r, r.Text()), nil
+}
+
+// Exec runs a command for an owner and waits for it, as long as Wait or the
+// arguments say. A stdin that is not nil is what the command reads, in place of
+// the arguments' one. When ctx ends, the command is killed. An error means that
+// no command ran; how one ended, whatever became of it, is told by the result.
+func (s *Set) Exec(ctx context.Context, owner string, args ExecArgs, stdin io.Reader) (ExecResult, error) {
+	return s.exec(ctx, owner, args, stdin, nil)
+}
+
+func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Reader, progress func(string)) (ExecResult, error) {
+	if err := args.check(s.maxBytes()); err != nil {
+		return ExecResult{}, err
+	}
+	box, err := s.box(ctx, owner, args.ContainerID, progress)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	limits := s.limits(args.MaxBytes)
+	run, err := box.Exec(ctx, s.command(args, stdin, limits))
+	if err != nil {
+		return ExecResult{}, err
+	}
+	wait := s.wait()
+	if args.WaitSeconds != nil {
+		wait = seconds(*args.WaitSeconds)
+	}
+	await(ctx, run, wait, progress)
+	exit := run.Exit()
+	s.logger().Info("command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
+	if exit.Status == sandbox.Exited && exit.Err != nil {
+		return ExecResult{}, exit.Err
+	}
+	return newExecResult(ctx, run, exit, limits), nil
+}
+
+func (s *Set) box(ctx context.Context, owner, id string, progress func(string)) (*sandbox.Box, error) {
+	if id == "" {
+		return s.Manager.Own(ctx, owner, progress)
+	}
+	return s.Manager.Box(owner, clip(id))
+}
+
+func (s *Set) command(args ExecArgs, stdin io.Reader, limits excerpt.Limits) sandbox.Command {
+	if stdin == nil && args.Stdin != "" {
+		stdin = strings.NewReader(args.Stdin)
+	}
+	timeout := s.timeout()
+	if args.TimeoutSeconds != nil {
+		timeout = max(seconds(*args.TimeoutSeconds), time.Nanosecond)
+	}
+	return sandbox.Command{
+		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
+		Keep: max(sandbox.DefaultKeep, limits.Whole, limits.Cut),
+	}
+}
+
+// await returns when the command has ended, when the wait is over, or when the
+// caller has gone and the command was killed for it.
+func await(ctx context.Context, run *sandbox.Run, wait time.Duration, progress func(string)) {
+	patience := time.NewTimer(wait)
+	defer patience.Stop()
+	beat := time.NewTimer(firstBeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-run.Done():
+			return
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			run.Kill()
+			awaitDeath(run)
+			return
+		case <-beat.C:
+			if progress != nil {
+				progress(lastWords(run))
+				beat.Reset(laterBeat)
+			}
+		}
+	}
+}
+
+func awaitDeath(run *sandbox.Run) {
+	patience := time.NewTimer(killWait)
+	defer patience.Stop()
+	select {
+	case <-run.Done():
+	case <-patience.C:
+	}
+}
+
+// lastWords is what a progress notification tells of a command: enough to see
+// that it goes on.
+func lastWords(run *sandbox.Run) string {
+	const room = 1000
+	stdout, stderr := run.Output(excerpt.Limits{Whole: room, Cut: room})
+	if line := lastLine(stdout.Text); line != "" {
+		return shorten(line, 120)
+	}
+	return shorten(lastLine(stderr.Text), 120)
+}
+
+// lastLine returns the last line of a text that has anything in it.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
+
+// shorten cuts a line after so many characters.
+func shorten(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n++; n > most {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

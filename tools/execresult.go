@@ -1,0 +1,268 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+)
+
+// The codes of a result of exec that is no success.
+const (
+	execFailed  = "EXEC_FAILED"
+	execTimeout = "EXEC_TIMEOUT"
+)
+
+// ExecResult tells what became of a command. Status, ExitCode and Signal are
+// the kernel's; Stdout and Stderr are what the command printed, made inert.
+type ExecResult struct {
+	Status        sandbox.Status `json:"status"`
+	ExitCode      *int           `json:"exitCode,omitempty"` // nil where the command did not end by itself
+	Signal        string         `json:"signal,omitempty"`
+	Code          string         `json:"code,omitempty"` // only where it is no success
+	Summary       string         `json:"summary"`
+	SummaryBy     string         `json:"summaryBy"`
+	Hint          string         `json:"hint,omitempty"`
+	DurationMs    int64          `json:"durationMs"`
+	ContainerID   string         `json:"containerId"`
+	ExecID        string         `json:"execId"`
+	LogPath       string         `json:"logPath,omitempty"`
+	Log           *LogGap        `json:"log,omitempty"`      // only where the log is not complete
+	Leftover      []sandbox.Proc `json:"leftover,omitempty"` // some of the processes that still run
+	LeftoverCount int            `json:"leftoverCount,omitempty"`
+	Truncated     bool           `json:"truncated"`
+	OmittedBytes  int64          `json:"omittedBytes,omitempty"` // of both streams
+	OmittedLines  int64          `json:"omittedLines,omitempty"`
+	Stdout        string         `json:"stdout"`
+	Stderr        string         `json:"stderr"`
+
+	took  time.Duration
+	lines int64 // of both streams
+}
+
+// LogGap says that the raw log lacks something.
+type LogGap struct {
+	Complete  bool   `json:"complete"` // false
+	LostBytes int64  `json:"lostBytes"`
+	Reason    string `json:"reason"`
+}
+
+const execOutput = `{"type":"object","properties":{
+	"status":{"enum":["exited","running","killed","timeout","oom","lost"]},
+	"exitCode":{"type":"integer"},
+	"signal":{"type":"string"},
+	"code":{"type":"string"},
+	"summary":{"type":"string"},
+	"summaryBy":{"type":"string"},
+	"hint":{"type":"string"},
+	"durationMs":{"type":"integer"},
+	"containerId":{"type":"string"},
+	"execId":{"type":"string"},
+	"logPath":{"type":"string"},
+	"log":{"type":"object"},
+	"leftover":{"type":"array"},
+	"leftoverCount":{"type":"integer"},
+	"truncated":{"type":"boolean"},
+	"omittedBytes":{"type":"integer"},
+	"omittedLines":{"type":"integer"},
+	"stdout":{"type":"string"},
+	"stderr":{"type":"string"},
+	"error":{"type":"string"}
+	},"anyOf":[{"required":["status","summary","execId","stdout","stderr"]},{"required":["error","code"]}],"additionalProperties":false}`
+
+// newExecResult tells of a run. The exit was asked for before, so that the
+// output of an ended run is all of it.
+func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit, limits excerpt.Limits) ExecResult {
+	r := ExecResult{
+		Status: exit.Status, Signal: exit.Signal, Code: codeOf(exit), took: exit.Took, DurationMs: exit.Took.Milliseconds(),
+		ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
+		Leftover: inertNames(exit.Leftover), LeftoverCount: len(exit.Leftover) + exit.More,
+	}
+	if (exit.Status == sandbox.Exited || exit.Status == sandbox.OOM) && exit.Code >= 0 {
+		r.ExitCode = new(exit.Code)
+	}
+	if log := run.LogStats(); !log.Complete {
+		r.Log = &LogGap{LostBytes: log.Lost, Reason: log.Reason}
+	}
+	r.show(fit(run.Output, limits))
+	r.Summary, r.SummaryBy = r.summarize(), "builtin"
+	r.Hint = strings.Join(execHints(ctx, run, exit), " ")
+	return r
+}
+
+func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
+	r.Stdout, r.Stderr = stdout.Text, stderr.Text
+	r.lines = stdout.Lines + stderr.Lines
+	r.OmittedBytes = stdout.OmittedBytes + stderr.OmittedBytes
+	r.OmittedLines = stdout.OmittedLines + stderr.OmittedLines
+	r.Truncated = r.OmittedBytes > 0
+}
+
+func codeOf(e sandbox.Exit) string {
+	switch e.Status {
+	case sandbox.Running:
+		return ""
+	case sandbox.TimedOut:
+		return execTimeout
+	case sandbox.Lost:
+		return sandbox.BoxGone
+	case sandbox.Exited:
+		if e.Code == 0 {
+			return ""
+		}
+	}
+	return execFailed
+}
+
+// inertNames keeps a process from putting words into our mouth by its name.
+func inertNames(procs []sandbox.Proc) []sandbox.Proc {
+	var list []sandbox.Proc
+	for _, p := range procs {
+		name := strings.NewReplacer("\n", "␊", "\t", "␉").Replace(excerpt.Inert([]byte(p.Name)))
+		list = append(list, sandbox.Proc{Pid: p.Pid, Name: name})
+	}
+	return list
+}
+
+// summarize says in one line what anybody can see: how the command ended, and
+// the last line that it printed. It judges nothing.
+func (r *ExecResult) summarize() string {
+	from, line := "stdout", lastLine(r.Stdout)
+	if e := lastLine(r.Stderr); e != "" && (r.Code != "" || line == "") {
+		from, line = "stderr", e
+	}
+	if line == "" {
+		return r.ending() + "; no output"
+	}
+	return fmt.Sprintf("%s; last line of %s: %s", r.ending(), from, strconv.Quote(shorten(line, 200)))
+}
+
+// ending is the verdict in a word or three.
+func (r *ExecResult) ending() string {
+	switch {
+	case r.Status != sandbox.Exited || r.ExitCode == nil:
+		return string(r.Status)
+	case r.Signal != "":
+		return fmt.Sprintf("exit %d (%s)", *r.ExitCode, r.Signal)
+	}
+	return fmt.Sprintf("exit %d", *r.ExitCode)
+}
+
+// Text renders the result for a reader who sees nothing else. The first line is
+// the verdict. What the command printed comes last, each stream below a header
+// that bears the run's id and tells how much follows: a command knows neither.
+func (r ExecResult) Text() string {
+	var b strings.Builder
+	b.WriteString(r.verdict() + "\n")
+	fact(&b, "summary ("+r.SummaryBy+")", r.Summary)
+	fact(&b, "code", r.Code)
+	fact(&b, "hint", r.Hint)
+	fact(&b, "still running", r.leftover())
+	if r.Log != nil {
+		fact(&b, "log incomplete", fmt.Sprintf("%s are not in it: %s", excerpt.Count(r.Log.LostBytes, "byte"), r.Log.Reason))
+	}
+	fmt.Fprintf(&b, "containerId: %s · execId: %s\n", r.ContainerID, r.ExecID)
+	r.section(&b, "stdout", r.Stdout)
+	r.section(&b, "stderr", r.Stderr)
+	return b.String()
+}
+
+func (r ExecResult) verdict() string {
+	parts := []string{r.ending(), took(r.took), "no output"}
+	if r.lines > 0 {
+		parts[2] = excerpt.Count(r.lines, "line")
+	}
+	if r.Status == sandbox.Running {
+		parts[2] += " so far"
+	}
+	if r.Truncated {
+		parts = append(parts, fmt.Sprintf("truncated: %s, %s left out",
+			excerpt.Count(r.OmittedLines, "line"), excerpt.Count(r.OmittedBytes, "byte")))
+	}
+	if r.LogPath != "" {
+		parts = append(parts, "log "+r.LogPath)
+	}
+	return strings.Join(parts, " · ")
+}
+
+func (r ExecResult) leftover() string {
+	if r.LeftoverCount == 0 {
+		return ""
+	}
+	var list []string
+	for _, p := range r.Leftover {
+		list = append(list, fmt.Sprintf("%s (pid %d)", strconv.Quote(p.Name), p.Pid))
+	}
+	if more := r.LeftoverCount - len(r.Leftover); more > 0 {
+		list = append(list, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(list, ", ")
+}
+
+func (r ExecResult) section(b *strings.Builder, name, text string) {
+	if text == "" {
+		return
+	}
+	end := ""
+	if !strings.HasSuffix(text, "\n") {
+		end = "\n"
+	}
+	lines := int64(strings.Count(text, "\n") + len(end))
+	fmt.Fprintf(b, "--- %s of %s: the next %s, %s ---\n%s%s", name, r.ExecID,
+		excerpt.Count(lines, "line"), excerpt.Count(int64(len(text)), "byte"), text, end)
+}
+
+// execHints say what to know or do about the way that a command went.
+func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []string {
+	var list []string
+	switch exit.Status {
+	case sandbox.Running:
+		list = append(list, fmt.Sprintf("It was not killed: it runs on until it ends or %s are over (timeoutSeconds), and logPath grows meanwhile.", took(run.Command.Timeout)))
+	case sandbox.TimedOut:
+		list = append(list, fmt.Sprintf("It was killed with all that it started after %s. Give a larger timeoutSeconds, or have it do less at once.", took(run.Command.Timeout)))
+	case sandbox.Killed:
+		list = append(list, killedHint(ctx))
+	case sandbox.OOM:
+		list = append(list, "The container ran out of memory. Use less, e.g. fewer parallel jobs, or have the owner raise its memory limit.")
+	case sandbox.Lost:
+		list = append(list, lostHint(exit.Err))
+	case sandbox.Exited:
+		if exit.Code == 127 {
+			list = append(list, missingHint(run.Box.Place.Image))
+		}
+	}
+	if n := len(exit.Leftover) + exit.More; n > 0 {
+		list = append(list, leftoverHint(n))
+	}
+	return list
+}
+
+func killedHint(ctx context.Context) string {
+	if ctx.Err() != nil {
+		return "The call was cancelled, so it was killed with all that it started."
+	}
+	return "Its container was stopped."
+}
+
+func lostHint(err error) string {
+	f := failureOf(err)
+	return strings.TrimSpace(f.Error + ". " + f.Hint)
+}
+
+func missingHint(image string) string {
+	if image == "" {
+		return "127 mostly means that there is no such command: nothing of that name is in the PATH."
+	}
+	return fmt.Sprintf("127 mostly means that there is no such command in the image %s. Do without it, start a container with another image, or have the owner set one that has it (--image).", image)
+}
+
+func leftoverHint(n int) string {
+	if n == 1 {
+		return "1 process that it started still runs and goes on printing into the log; it ends with its container."
+	}
+	return fmt.Sprintf("%d processes that it started still run and go on printing into the log; they end with their container.", n)
+}

@@ -1,0 +1,79 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+)
+
+// reply answers a call with both of its forms.
+func reply(structured any, text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{mcp.NewTextContent(text)},
+		StructuredContent: structured,
+	}
+}
+
+// A failure is what comes of a call that did nothing.
+type failure struct {
+	Error string `json:"error"`
+	Code  string `json:"code"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// maxSentence bounds the text of a failure: some hosts cut what is longer, and
+// with it the hint. A sentence may repeat what the caller gave.
+const maxSentence = 4000
+
+// failed answers a call that did nothing. It is a result and not an error of
+// the protocol, for the model is the one who can put it right.
+func failed(err error) *mcp.CallToolResult {
+	f := failureOf(err)
+	r := reply(f, f.text())
+	r.IsError = true
+	return r
+}
+
+func failureOf(err error) failure {
+	f := failure{Error: err.Error(), Code: sandbox.Internal}
+	if e, ok := errors.AsType[*sandbox.Error](err); ok {
+		f.Code, f.Hint = e.Code, e.Hint
+	}
+	if len(f.Error) > maxSentence {
+		f.Error = f.Error[:maxSentence] + "…"
+	}
+	f.Error = excerpt.Inert([]byte(f.Error))
+	return f
+}
+
+func (f failure) text() string {
+	lines := []string{f.Error}
+	if f.Hint != "" {
+		lines = append(lines, "hint: "+f.Hint)
+	}
+	return strings.Join(append(lines, "code: "+f.Code), "\n")
+}
+
+// took renders a duration as a person reads it.
+func took(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+// seconds turns an argument into a duration.
+func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
+
+// fact is one line of a text, left out where there is nothing to say.
+func fact(b *strings.Builder, name, value string) {
+	if value != "" {
+		fmt.Fprintf(b, "%s: %s\n", name, value)
+	}
+}

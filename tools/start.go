@@ -1,0 +1,148 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+const (
+	// maxBoxEnv bounds the variables of a box, written as JSON: they go to its
+	// agent in one frame of 64 KiB, with some of ours.
+	maxBoxEnv = 48 << 10
+
+	// maxName and maxImage bound words that are repeated wherever a box is
+	// named. An image's name has at most 255 bytes, its tag 128.
+	maxName  = 64
+	maxImage = 400
+)
+
+func startTool() mcp.Tool {
+	return mcp.Tool{
+		Name: "start",
+		Description: `Start a sandbox container; only needed for another image, env, or a second container: exec starts one by itself. ` +
+			`The same name again gives the same container.`,
+		RawInputSchema: json.RawMessage(`{"type":"object","properties":{
+			"image":{"type":"string"},
+			"name":{"type":"string"},
+			"env":{"type":"object","additionalProperties":{"type":"string"}}
+			},"additionalProperties":false}`),
+		RawOutputSchema: json.RawMessage(startOutput),
+		Annotations:     hints("Start a container", false, false),
+	}
+}
+
+type startArgs struct {
+	image, name string
+	env         map[string]string
+}
+
+func (a *startArgs) params() []param {
+	return []param{{"image", &a.image}, {"name", &a.name}, {"env", &a.env}}
+}
+
+func (a *startArgs) check() error {
+	if len(a.name) > maxName || strings.ContainsFunc(a.name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return invalid("Use a short one such as \"tests\".", "name must have at most %d bytes, all printable, got %s", maxName, quote(a.name))
+	}
+	if len(a.image) > maxImage {
+		return invalid("Give one such as \"alpine:3.20\".", "image has %d bytes, more than any image's name", len(a.image))
+	}
+	return checkEnv(a.env, maxBoxEnv)
+}
+
+// startResult tells of a box that stands.
+type startResult struct {
+	ID          string   `json:"id"`
+	ContainerID string   `json:"containerId"` // the same, by the name that exec and stop have for it
+	Name        string   `json:"name,omitempty"`
+	Image       string   `json:"image,omitempty"`
+	Status      string   `json:"status"`
+	Reused      bool     `json:"reused"`
+	Workdir     string   `json:"workdir"`             // in the box
+	Workspace   string   `json:"workspace,omitempty"` // on the host
+	Backend     string   `json:"backend"`
+	Isolated    bool     `json:"isolated"`
+	Notes       []string `json:"notes,omitempty"`
+	StartMs     int64    `json:"startMs"`
+}
+
+const startOutput = `{"type":"object","properties":{
+	"id":{"type":"string"},
+	"containerId":{"type":"string"},
+	"name":{"type":"string"},
+	"image":{"type":"string"},
+	"status":{"type":"string"},
+	"reused":{"type":"boolean"},
+	"workdir":{"type":"string"},
+	"workspace":{"type":"string"},
+	"backend":{"type":"string"},
+	"isolated":{"type":"boolean"},
+	"notes":{"type":"array","items":{"type":"string"}},
+	"startMs":{"type":"integer"},
+	"error":{"type":"string"},"code":{"type":"string"},"hint":{"type":"string"}
+	},"anyOf":[{"required":["containerId","status"]},{"required":["error","code"]}],"additionalProperties":false}`
+
+func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var args startArgs
+	err := parse(req, args.params())
+	if err == nil {
+		err = args.check()
+	}
+	if err != nil {
+		return failed(err), nil
+	}
+	begin := time.Now()
+	box, reused, err := s.Manager.Start(ctx, s.owner(ctx), sandbox.Request{
+		Image: args.image, Name: args.name, Env: args.env, Progress: progressOf(ctx, req),
+	})
+	if err != nil {
+		return failed(err), nil
+	}
+	r := s.started(box, reused, args)
+	r.StartMs = time.Since(begin).Milliseconds()
+	return reply(r, r.text()), nil
+}
+
+func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult {
+	isolator, ok := s.Manager.Launcher.(sandbox.Isolator)
+	r := startResult{
+		ID: box.ID, ContainerID: box.ID, Name: box.Name, Image: box.Place.Image, Status: string(sandbox.Running), Reused: reused,
+		Workdir: box.Place.Dir, Workspace: box.Place.Workspace, Backend: box.Place.Backend,
+		Isolated: ok && isolator.Isolates(), Notes: box.Place.Notes,
+	}
+	if reused && (args.image != "" && args.image != r.Image || len(args.env) > 0) {
+		note := fmt.Sprintf("a container named %q stood already, so image and env of this call were not used; stop it first to have another", r.Name)
+		r.Notes = append(r.Notes[:len(r.Notes):len(r.Notes)], note)
+	}
+	return r
+}
+
+func (r startResult) text() string {
+	how := "started in " + took(time.Duration(r.StartMs)*time.Millisecond)
+	if r.Reused {
+		how = "stood already"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s · containerId %s · %s\n", r.Status, r.ContainerID, how)
+	fact(&b, "name", r.Name)
+	fact(&b, "image", r.Image)
+	fact(&b, "workdir", r.Workdir)
+	fact(&b, "workspace on the host", r.Workspace)
+	if r.Isolated {
+		fact(&b, "backend", r.Backend+", isolated from the host")
+	} else {
+		fact(&b, "backend", r.Backend+", NOT isolated: commands run on the host itself")
+	}
+	for _, note := range r.Notes {
+		fact(&b, "note", note)
+	}
+	return b.String()
+}

@@ -1,0 +1,71 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+func stopTool() mcp.Tool {
+	return mcp.Tool{
+		Name:            "stop",
+		Description:     `Stop a container and all that runs in it; its logs stay. Without containerId: the one that you have.`,
+		RawInputSchema:  json.RawMessage(`{"type":"object","properties":{"containerId":{"type":"string"}},"additionalProperties":false}`),
+		RawOutputSchema: json.RawMessage(stopOutput),
+		Annotations:     hints("Stop a container", true, false),
+	}
+}
+
+type stopResult struct {
+	ContainerID string `json:"containerId"`
+	Status      string `json:"status"`
+	DurationMs  int64  `json:"durationMs"`
+}
+
+const stopOutput = `{"type":"object","properties":{
+	"containerId":{"type":"string"},
+	"status":{"type":"string"},
+	"durationMs":{"type":"integer"},
+	"error":{"type":"string"},"code":{"type":"string"},"hint":{"type":"string"}
+	},"anyOf":[{"required":["containerId","status"]},{"required":["error","code"]}],"additionalProperties":false}`
+
+func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var id string
+	err := parse(req, []param{{"containerId", &id}})
+	owner := s.owner(ctx)
+	if err == nil && id == "" {
+		id, err = s.only(owner)
+	}
+	begin := time.Now()
+	if err == nil {
+		err = s.Manager.Stop(owner, clip(id))
+	}
+	if err != nil {
+		return failed(err), nil
+	}
+	took := time.Since(begin)
+	return reply(stopResult{id, "stopped", took.Milliseconds()}, fmt.Sprintf("stopped · containerId %s · %d ms\n", id, took.Milliseconds())), nil
+}
+
+// only returns the box that an owner means who does not say which: the one that
+// it has. Where there are several, a guess could end the wrong work.
+func (s *Set) only(owner string) (string, error) {
+	boxes := s.Manager.Boxes(owner)
+	switch len(boxes) {
+	case 0:
+		return "", sandbox.Errorf(sandbox.BoxNotFound, "There is nothing to stop; exec starts a container when one is wanted.", "you have no container")
+	case 1:
+		return boxes[0].ID, nil
+	}
+	var ids []string
+	for _, b := range boxes {
+		ids = append(ids, b.ID)
+	}
+	return "", invalid("Say in containerId which one. You have: "+strings.Join(ids, ", ")+".", "there are %d containers to stop", len(boxes))
+}

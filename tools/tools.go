@@ -1,0 +1,96 @@
+// Package tools is what a model can call: start, exec and stop, over the boxes
+// of one sandbox.Manager.
+//
+// It reads arguments, strictly and with words that a model can act on, waits
+// for commands, and renders what came of them twice: as structured content and
+// as text, because a host shows its model only one of the two. Either carries
+// everything. What a box printed comes last in the text, below headers that the
+// box cannot forge.
+//
+// The package starts no server and knows no transport; boxes, runs and logs are
+// the Manager's. Whoever registers the tools leaves mcp-go's own validation of
+// input off, since its messages would come before ours, and tells in Set.Owner
+// whose call each one is: an owner's boxes exist for nobody else.
+package tools
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+)
+
+const (
+	// defaultWait is below the 60 s after which most hosts give a call up.
+	defaultWait = 45 * time.Second
+
+	// defaultTimeout ends what hangs, and lets builds and test suites finish.
+	defaultTimeout = 600 * time.Second
+
+	// defaultMaxBytes is some 25,000 tokens, what hosts bear in one result.
+	defaultMaxBytes = 100_000
+
+	// defaultWhole and defaultCut: small outputs are shown as they are, and of
+	// large ones so much that head and tail both tell something.
+	defaultWhole = 8000
+	defaultCut   = 4000
+)
+
+// A Set is the tools over one Manager. It is used like http.Server: set its
+// fields, then call.
+type Set struct {
+	Manager  *sandbox.Manager
+	Owner    func(ctx context.Context) string // whose call this is; nil: one owner, "", for all
+	Wait     time.Duration                    // how long exec waits where the call does not say; 0: 45 s
+	Timeout  time.Duration                    // after which a command is killed where the call does not say; 0: 600 s
+	Limits   excerpt.Limits                   // how much output a result shows; 0: 8000 whole, else 4000
+	MaxBytes int                              // how much a call may ask for; 0: 100,000
+	Logger   *slog.Logger                     // told of every command that ended or was left running; nil: nobody
+}
+
+// Tools returns the tools in the order in which a model should read of them.
+func (s *Set) Tools() []mcpserver.ServerTool {
+	return []mcpserver.ServerTool{
+		{Tool: startTool(), Handler: s.handleStart},
+		{Tool: s.execTool(), Handler: s.handleExec},
+		{Tool: stopTool(), Handler: s.handleStop},
+	}
+}
+
+func (s *Set) owner(ctx context.Context) string {
+	if s.Owner == nil {
+		return ""
+	}
+	return s.Owner(ctx)
+}
+
+func (s *Set) wait() time.Duration    { return cmp.Or(s.Wait, defaultWait) }
+func (s *Set) timeout() time.Duration { return cmp.Or(s.Timeout, defaultTimeout) }
+func (s *Set) maxBytes() int          { return cmp.Or(s.MaxBytes, defaultMaxBytes) }
+
+// limits says how much output a call is shown, which may ask for so many bytes.
+func (s *Set) limits(asked *int) excerpt.Limits {
+	if asked != nil {
+		return excerpt.Limits{Whole: *asked, Cut: *asked}
+	}
+	return excerpt.Limits{Whole: cmp.Or(s.Limits.Whole, defaultWhole), Cut: cmp.Or(s.Limits.Cut, defaultCut)}
+}
+
+func (s *Set) logger() *slog.Logger {
+	if s.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return s.Logger
+}
+
+// hints renders what hosts show or decide by.
+func hints(title string, destructive, openWorld bool) mcp.ToolAnnotation {
+	readOnly := false
+	return mcp.ToolAnnotation{Title: title, ReadOnlyHint: &readOnly, DestructiveHint: &destructive, OpenWorldHint: &openWorld}
+}
