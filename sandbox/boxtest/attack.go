@@ -1,0 +1,128 @@
+package boxtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// testAttacks lets commands do their worst to the box and to the agent. It runs
+// only where that hurts nobody else.
+func testAttacks(t *testing.T, s *suite) {
+	t.Run("the agent is out of reach", func(t *testing.T) {
+		r := sh(t, s.box, `
+exec 2>/dev/null
+for f in environ mem maps fd/0 fd/1 fd/2 fd/3 fd/4 fd/5 cwd/. root/.; do cat /proc/1/$f >/dev/null && echo "read $f"; done
+ls /proc/1/fd >/dev/null && echo "list fd"
+for n in 0 1 2 3 4 5 6 7 8; do (exec 9>/proc/1/fd/$n) && echo "write fd $n"; done
+(exec 9>/proc/1/mem) && echo "write mem"
+for f in /opt/warmbox/agent /opt/warmbox /run/warmbox; do [ -w $f ] && echo "write $f"; done
+echo done`)
+		want(t, r, 0, "done\n")
+	})
+	t.Run("tracing", func(t *testing.T) {
+		r := sh(t, s.box, `command -v python3 >/dev/null || { echo refused; exit; }
+python3 - <<'E'
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+for request in 16, 0x4206: # PTRACE_ATTACH, PTRACE_SEIZE
+    print("traced" if libc.ptrace(request, 1, 0, 0) == 0 else "refused")
+E`)
+		if strings.Contains(r.stdout, "traced") || !strings.Contains(r.stdout, "refused") {
+			t.Errorf("%q, %q", r.stdout, r.stderr)
+		}
+	})
+	t.Run("its socket", func(t *testing.T) { testStranger(t, s) })
+	t.Run("every signal", func(t *testing.T) {
+		want(t, sh(t, s.box, "for i in $(seq 1 64); do kill -$i 1 2>/dev/null; done; sleep 0.2; echo alive"), 0, "alive\n")
+		want(t, sh(t, s.box, "echo again"), 0, "again\n")
+	})
+	t.Run("kill -9 -1", func(t *testing.T) {
+		box := s.newBox(t)
+		defer box.Close()
+		r := sh(t, box, "kill -9 -1; echo not reached?")
+		if r.Status == sandbox.Lost {
+			t.Fatalf("the box died: %v", r.Err)
+		}
+		want(t, sh(t, box, "echo alive"), 0, "alive\n")
+	})
+	t.Run("fork bomb", func(t *testing.T) {
+		box := s.newBox(t)
+		defer box.Close()
+		bomb := start(t, box, sandbox.Command{Cmd: "b() { b | b & }; b; sleep 1000", Timeout: 2 * time.Second})
+		r := wait(t, bomb)
+		if r.Status != sandbox.TimedOut {
+			t.Errorf("%s, %v", r.Status, r.Err)
+		}
+		eventually(t, "a usable box", func() bool {
+			run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "echo alive"})
+			return err == nil && wait(t, run).stdout == "alive\n"
+		})
+		want(t, sh(t, box, descendants(1)+" | wc -l"), 0, "0\n")
+	})
+	t.Run("memory bomb", func(t *testing.T) {
+		box := s.newBox(t)
+		defer box.Close()
+		r := do(t, box, sandbox.Command{Cmd: "tail /dev/zero", Timeout: 40 * time.Second})
+		if r.Status == sandbox.Lost {
+			t.Fatalf("the box died: %v", r.Err)
+		}
+		if r.Status != sandbox.OOM {
+			t.Errorf("%s, exit %d", r.Status, r.Code)
+		}
+		want(t, sh(t, box, "echo alive"), 0, "alive\n")
+	})
+}
+
+// testStranger knocks at the ways on which the agent and its host meet.
+func testStranger(t *testing.T, s *suite) {
+	r := sh(t, s.box, `command -v python3 >/dev/null || { echo no python3; exit; }
+python3 - <<'E'
+import glob, socket
+for name in ["\0warmbox"] + glob.glob("/run/warmbox/*"):
+    for _ in range(100):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(3)
+        try:
+            s.connect(name)
+            try: s.sendall(b"\xb0\x01" + b"\0" * 62)
+            except OSError: pass
+            got = s.recv(64)
+            if got: print("spoke", name, got)
+        except socket.timeout: print("left open", name)
+        except OSError: pass
+print("done")
+E
+rm -rf /run/warmbox/* 2>/dev/null; touch /run/warmbox/x 2>/dev/null && echo planted; exit 0`)
+	if r.stdout != "done\n" && r.stdout != "no python3\n" {
+		t.Errorf("%q, %q", r.stdout, r.stderr)
+	}
+	want(t, sh(t, s.box, "echo still here"), 0, "still here\n")
+}
+
+// testLife ends boxes.
+func testLife(t *testing.T, s *suite) {
+	t.Run("close", func(t *testing.T) {
+		box := s.newBox(t)
+		run := start(t, box, sandbox.Command{Cmd: "echo up; trap '' TERM; setsid sleep 4242 & sleep 4242"})
+		printed(t, run, "up")
+		box.Close()
+		if r := wait(t, run); r.Status != sandbox.Killed || r.stdout != "up\n" {
+			t.Errorf("%s, %q", r.Status, r.stdout)
+		}
+		if _, err := box.Exec(t.Context(), sandbox.Command{Cmd: "true"}); err == nil || !strings.Contains(err.Error(), "was stopped") {
+			t.Errorf("exec in a closed box: %v", err)
+		}
+		box.Close()
+	})
+	t.Run("owners", func(t *testing.T) {
+		if _, err := s.manager.Box("somebody else", s.box.ID); err == nil {
+			t.Error("another's box can be had")
+		}
+		if b, err := s.manager.Box("boxtest", s.box.ID); err != nil || b != s.box {
+			t.Errorf("%v, %v", b, err)
+		}
+	})
+}

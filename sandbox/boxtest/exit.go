@@ -1,0 +1,193 @@
+package boxtest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+func cancelled(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func testExit(t *testing.T, s *suite) {
+	t.Run("codes", func(t *testing.T) {
+		var runs []*sandbox.Run
+		for code := range 256 {
+			runs = append(runs, start(t, s.box, sandbox.Command{Cmd: fmt.Sprint("exit ", code)}))
+			if len(runs)%16 == 0 {
+				wait(t, runs[len(runs)-1])
+			}
+		}
+		for code, run := range runs {
+			want(t, wait(t, run), code, "")
+		}
+	})
+	t.Run("signals", func(t *testing.T) { testSignals(t, s) })
+	t.Run("not found", func(t *testing.T) {
+		if r := sh(t, s.box, "no-such-program"); r.Code != 127 || !strings.Contains(r.stderr, "no-such-program") {
+			t.Errorf("exit %d, %q", r.Code, r.stderr)
+		}
+	})
+}
+
+// testSignals has commands end by every signal whose default action ends a
+// process. `exec` makes the signal's victim the run's own first process.
+func testSignals(t *testing.T, s *suite) {
+	ends := map[int]string{
+		1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
+		10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 16: "SIGSTKFLT",
+		24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO", 30: "SIGPWR", 31: "SIGSYS", 34: "SIG34", 64: "SIG64",
+	}
+	for n, name := range ends {
+		r := sh(t, s.box, fmt.Sprintf("kill -%d $$; sleep 60", n))
+		if r.Status != sandbox.Exited || r.Signal != name || r.Code != 128+n {
+			t.Errorf("signal %d: %s, %q, code %d", n, r.Status, r.Signal, r.Code)
+		}
+	}
+}
+
+func testTrees(t *testing.T, s *suite) {
+	t.Run("leftover", func(t *testing.T) { testLeftover(t, s) })
+	t.Run("timeout", func(t *testing.T) {
+		r := do(t, s.box, sandbox.Command{Cmd: "echo before; sleep 1000", Timeout: 200 * time.Millisecond})
+		if r.Status != sandbox.TimedOut || r.stdout != "before\n" || r.Signal != "SIGTERM" {
+			t.Errorf("%s, %q, %s", r.Status, r.stdout, r.Signal)
+		}
+	})
+	t.Run("many double forks", func(t *testing.T) {
+		want(t, sh(t, s.box, "for i in $(seq 1000); do ( (exit 0) & ); done; wait; echo done"), 0, "done\n")
+		eventually(t, "no zombies", func() bool { return zombies(t, s.box) == 0 })
+	})
+	for name, cmd := range stubborn {
+		t.Run(name, func(t *testing.T) { testKill(t, s, cmd) })
+	}
+}
+
+// zombies counts those that the agent should have reaped.
+func zombies(t testing.TB, box *sandbox.Box) int {
+	r := sh(t, box, fmt.Sprintf(`cat /proc/[0-9]*/stat 2>/dev/null | awk '{ sub(/^.*\) /, ""); if ($1 == "Z" && $2 == %d) n++ } END { print n+0 }'`, box.Pid))
+	var n int
+	fmt.Sscan(r.stdout, &n)
+	return n
+}
+
+func testLeftover(t *testing.T, s *suite) {
+	box := s.newBox(t)
+	defer box.Close()
+	r := sh(t, box, "sleep 60 & echo hi")
+	want(t, r, 0, "hi\n")
+	if len(r.Leftover) != 1 || r.Leftover[0].Name != "sleep" {
+		t.Errorf("leftover %v", r.Leftover)
+	}
+	if r.Took > 10*time.Second {
+		t.Errorf("took %v", r.Took)
+	}
+	// What it prints later goes on being logged.
+	r = sh(t, box, "(sleep 0.5; echo late; sleep 60) & echo now")
+	want(t, r, 0, "now\n")
+	printed(t, r.run, "late\n")
+	// One that has closed its output is left over all the same.
+	r = sh(t, box, "setsid sleep 60 >/dev/null 2>&1 & exit 7")
+	want(t, r, 7, "")
+	if len(r.Leftover) != 1 {
+		t.Errorf("leftover %v", r.Leftover)
+	}
+	// And one that has hidden in every way.
+	r = sh(t, box, "env -i setsid -f sleep 60 >/dev/null 2>&1; sleep 0.2")
+	if len(r.Leftover) > 1 {
+		t.Errorf("leftover %v", r.Leftover)
+	}
+	want(t, sh(t, box, "echo next"), 0, "next\n")
+}
+
+// stubborn are commands that do what they can to live on. Each prints "up" when
+// all is in place, and its processes have "sleep 4242" among them or print.
+var stubborn = map[string]string{
+	"plain":         `sleep 4242 & echo up; wait`,
+	"ignores TERM":  `trap '' TERM; sleep 4242 & echo up; while :; do sleep 1; done`,
+	"setsid":        `setsid sleep 4242 & setsid bash -c 'trap "" TERM; sleep 4242; sleep 4242' & sleep 0.1; echo up; wait`,
+	"double fork":   `( ( sleep 4242 & ) & ); ( ( trap "" TERM; sleep 4242 & ) & ); sleep 0.1; echo up; sleep 4242`,
+	"no env":        `env -i bash -c 'sleep 4242 & sleep 4242 & wait' & sleep 0.1; echo up; wait`,
+	"holds stdout":  `setsid bash -c 'trap "" TERM; while :; do echo still; sleep 0.01; done' & sleep 0.1; echo up; wait`,
+	"stopped":       `sleep 4242 & kill -STOP $!; echo up; wait`,
+	"all at once":   `trap '' TERM; env -i setsid bash -c 'trap "" TERM; ( ( sleep 4242; sleep 4242 ) & ) & sleep 4242' & ( env -i setsid -f sleep 4242 & ) ; sleep 0.2; echo up; while :; do sleep 1; done`,
+	"many":          `for i in $(seq 100); do ( setsid sleep 4242 & ); done; sleep 0.2; echo up; wait; sleep 4242`,
+	"re-parents":    reparent(`exec setsid bash "$0"`),
+	"and no env":    reparent(`exec env -i setsid bash "$0"`),
+	"shell is gone": `( setsid bash -c 'sleep 4242; sleep 4242' & ); echo up; sleep 4242`,
+}
+
+// reparent is a script that forks, lets its parent end, and does so again, about
+// every millisecond; it ignores TERM, and shows that it lives by a file's time.
+func reparent(again string) string {
+	return `trap '' TERM
+f=$(mktemp -d)/chain
+cat > $f <<'END'
+trap '' TERM
+: > "$0.alive"
+( sleep 0.001; ` + again + ` ) &
+END
+setsid bash $f & sleep 0.3; echo up $f.alive; sleep 4242`
+}
+
+// testKill kills a stubborn command while another run in the same box goes on,
+// and sees that nothing of the one is left and not a byte of the other lost.
+func testKill(t *testing.T, s *suite, cmd string) {
+	box := s.newBox(t)
+	defer box.Close()
+	neighbour := start(t, box, sandbox.Command{Cmd: `i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; sleep 0.01; done; echo end $i`})
+	victim := start(t, box, sandbox.Command{Cmd: cmd})
+	printed(t, victim, "up")
+	victim.Kill()
+	r := wait(t, victim)
+	if r.Status != sandbox.Killed {
+		t.Errorf("%s, %v", r.Status, r.Err)
+	}
+	if len(r.Leftover) != 0 {
+		t.Errorf("leftover %v", r.Leftover)
+	}
+	checkDead(t, box, r)
+	want(t, sh(t, box, "touch stop"), 0, "")
+	checkCount(t, wait(t, neighbour))
+}
+
+// checkDead looks for what the stubborn commands leave.
+func checkDead(t *testing.T, box *sandbox.Box, r result) {
+	t.Helper()
+	left := sh(t, box, descendants(box.Pid)+` | grep -c 'sleep 424[2]'`)
+	if left.stdout != "0\n" {
+		t.Errorf("%s of its processes live on", strings.TrimSpace(left.stdout))
+	}
+	if _, alive, ok := strings.Cut(r.stdout, "up /"); ok {
+		file := "/" + strings.TrimSpace(alive)
+		moved := sh(t, box, fmt.Sprintf(`a=$(stat -c %%y %s); sleep 0.3; b=$(stat -c %%y %s); [ "$a" = "$b" ] && echo dead; rm -r $(dirname %s)`, file, file, file))
+		want(t, moved, 0, "dead\n")
+	}
+}
+
+// descendants is a command that lists the command lines of what runs below the
+// agent: on a backend that does not isolate, others' processes are no concern.
+func descendants(agent int) string {
+	return fmt.Sprintf(`walk() { for t in /proc/$1/task/*; do for c in $(cat $t/children 2>/dev/null); do tr '\0' ' ' < /proc/$c/cmdline 2>/dev/null; echo; walk $c; done; done; }; walk %d`, agent)
+}
+
+// checkCount checks that a run which counts printed every number.
+func checkCount(t *testing.T, r result) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(string(logged(t, r.run))), "\n")
+	for i, line := range lines[:len(lines)-1] {
+		if line != fmt.Sprint(i+1) {
+			t.Fatalf("line %d of the neighbour is %q", i+1, line)
+		}
+	}
+	if last := lines[len(lines)-1]; r.Code != 0 || last != fmt.Sprintf("end %d", len(lines)-1) {
+		t.Errorf("the neighbour: %s, exit %d, last line %q of %d", r.Status, r.Code, last, len(lines))
+	}
+}

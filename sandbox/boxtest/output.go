@@ -1,0 +1,206 @@
+package boxtest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+func testOutput(t *testing.T, s *suite) {
+	t.Run("both streams", func(t *testing.T) {
+		r := sh(t, s.box, "echo out; echo err >&2; exit 3")
+		want(t, r, 3, "out\n")
+		if r.stderr != "err\n" {
+			t.Errorf("stderr %q", r.stderr)
+		}
+	})
+	t.Run("in order", func(t *testing.T) {
+		// The pause lets the agent see the one before the other is written.
+		r := sh(t, s.box, "for i in 1 2 3 4 5; do echo o$i; sleep 0.05; echo e$i >&2; sleep 0.05; done")
+		if got := string(logged(t, r.run)); got != "o1\ne1\no2\ne2\no3\ne3\no4\ne4\no5\ne5\n" {
+			t.Errorf("log %q", got)
+		}
+	})
+	t.Run("empty", func(t *testing.T) { want(t, sh(t, s.box, "true"), 0, "") })
+	t.Run("no newline", func(t *testing.T) { want(t, sh(t, s.box, "printf x"), 0, "x") })
+	t.Run("binary", func(t *testing.T) { testBinary(t, s) })
+	t.Run("100 MB", func(t *testing.T) { testBulk(t, s) })
+	t.Run("after the shell", func(t *testing.T) {
+		// What a pipe's reader prints a moment after its shell has ended is still output.
+		want(t, sh(t, s.box, "echo first; (sleep 0.03; echo second) & exit 0"), 0, "first\nsecond\n")
+	})
+	t.Run("full pipe at exit", func(t *testing.T) {
+		r := sh(t, s.box, "head -c 60000 /dev/zero | tr '\\0' x; sleep 60 & disown; exit 4")
+		if r.Code != 4 || len(r.stdout) != 60000 {
+			t.Errorf("exit %d, %d bytes", r.Code, len(r.stdout))
+		}
+		if len(r.Leftover) != 1 {
+			t.Errorf("leftover %v", r.Leftover)
+		}
+	})
+}
+
+func testBinary(t *testing.T, s *suite) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	r := do(t, s.box, sandbox.Command{Cmd: "cat", Stdin: bytes.NewReader(all)})
+	if r.Code != 0 || !bytes.Equal(logged(t, r.run), all) {
+		t.Errorf("exit %d, log %x", r.Code, logged(t, r.run))
+	}
+}
+
+// testBulk sends random bytes, so that one in the wrong place shows, and has the
+// box say what they were.
+func testBulk(t *testing.T, s *suite) {
+	const size = 100 << 20
+	r := sh(t, s.box, fmt.Sprintf("head -c %d /dev/urandom | tee >(sha256sum >&2)", size))
+	text := logged(t, r.run)
+	sum := sha256.Sum256(text)
+	if len(text) != size || !strings.HasPrefix(r.stderr, hex.EncodeToString(sum[:])) && !bytes.Contains(text, sum[:]) {
+		// The checksum is in the log too, as its last line.
+		body := text[:min(size, len(text))]
+		sum = sha256.Sum256(body)
+		if r.Code != 0 || !strings.HasPrefix(r.stderr, hex.EncodeToString(sum[:])) {
+			t.Errorf("exit %d, %d bytes, sum %x, the box says %q", r.Code, len(text), sum, r.stderr)
+		}
+	}
+	if st := r.run.LogStats(); !st.Complete || st.Bytes != int64(len(text)) {
+		t.Errorf("stats %+v for %d bytes", st, len(text))
+	}
+}
+
+// testMany runs commands side by side and checks every byte of each.
+func testMany(t *testing.T, s *suite) {
+	t.Run("32 at once", func(t *testing.T) {
+		var runs []*sandbox.Run
+		for i := range 32 {
+			runs = append(runs, start(t, s.box, sandbox.Command{Cmd: fmt.Sprintf("for j in $(seq 300); do echo run-%d-$j; echo err-%d-$j >&2; done; exit %d", i, i, i)}))
+		}
+		for i, run := range runs {
+			var stdout, stderr strings.Builder
+			for j := range 300 {
+				fmt.Fprintf(&stdout, "run-%d-%d\n", i, j+1)
+				fmt.Fprintf(&stderr, "err-%d-%d\n", i, j+1)
+			}
+			r := wait(t, run)
+			want(t, r, i, stdout.String())
+			if r.stderr != stderr.String() {
+				t.Errorf("run %d: stderr differs", i)
+			}
+		}
+	})
+	t.Run("hung ones beside", func(t *testing.T) {
+		var hung []*sandbox.Run
+		for range 20 {
+			hung = append(hung, start(t, s.box, sandbox.Command{Cmd: "sleep 1000"}))
+		}
+		want(t, sh(t, s.box, "echo through"), 0, "through\n")
+		for _, run := range hung {
+			run.Kill()
+		}
+		for _, run := range hung {
+			if r := wait(t, run); r.Status != sandbox.Killed {
+				t.Errorf("%s", r.Status)
+			}
+		}
+	})
+}
+
+func testInput(t *testing.T, s *suite) {
+	t.Run("none", func(t *testing.T) { want(t, sh(t, s.box, "cat; echo end"), 0, "end\n") })
+	t.Run("given", func(t *testing.T) {
+		want(t, do(t, s.box, sandbox.Command{Cmd: "cat", Stdin: strings.NewReader("a\nb")}), 0, "a\nb")
+	})
+	t.Run("large", func(t *testing.T) {
+		random := rand.NewChaCha8([32]byte{1})
+		text := make([]byte, 5<<20)
+		random.Read(text)
+		r := do(t, s.box, sandbox.Command{Cmd: "cat", Stdin: bytes.NewReader(text)})
+		if !bytes.Equal(logged(t, r.run), text) {
+			t.Error("what came back is not what was sent")
+		}
+	})
+	t.Run("not read", func(t *testing.T) {
+		// More than any pipe and window hold, and nobody takes it.
+		r := do(t, s.box, sandbox.Command{Cmd: "echo done", Stdin: bytes.NewReader(make([]byte, 4<<20))})
+		want(t, r, 0, "done\n")
+	})
+	t.Run("closed early", func(t *testing.T) {
+		r := do(t, s.box, sandbox.Command{Cmd: "exec <&-; sleep 0.1; echo done", Stdin: bytes.NewReader(make([]byte, 4<<20))})
+		want(t, r, 0, "done\n")
+	})
+	t.Run("another is not held up", func(t *testing.T) {
+		slow := start(t, s.box, sandbox.Command{Cmd: "sleep 1000", Stdin: bytes.NewReader(make([]byte, 4<<20))})
+		want(t, sh(t, s.box, "echo through"), 0, "through\n")
+		slow.Kill()
+		wait(t, slow)
+	})
+}
+
+func testStart(t *testing.T, s *suite) {
+	t.Run("directory", func(t *testing.T) {
+		want(t, do(t, s.box, sandbox.Command{Cmd: "pwd", Dir: "/usr"}), 0, "/usr\n")
+		want(t, sh(t, s.box, "mkdir -p sub && cd sub && echo x > f"), 0, "")
+		want(t, do(t, s.box, sandbox.Command{Cmd: "cat f", Dir: "sub"}), 0, "x\n")
+		want(t, sh(t, s.box, "rm -r sub"), 0, "")
+	})
+	t.Run("no such directory", func(t *testing.T) {
+		r := do(t, s.box, sandbox.Command{Cmd: "pwd", Dir: "/nowhere"})
+		if r.Err == nil || !strings.Contains(r.Err.Error(), `"/nowhere": no such file or directory`) {
+			t.Errorf("%v", r.Err)
+		}
+		r = do(t, s.box, sandbox.Command{Cmd: "pwd", Dir: "/etc/passwd"})
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "not a directory") {
+			t.Errorf("%v", r.Err)
+		}
+	})
+	t.Run("environment", func(t *testing.T) {
+		r := do(t, s.box, sandbox.Command{Cmd: `echo "$A|$TERM|$NO_COLOR|$PAGER"`, Env: map[string]string{"A": "1 2\n3", "TERM": "xterm"}})
+		want(t, r, 0, "1 2\n3|xterm|1|cat\n")
+	})
+	t.Run("1 MB command", func(t *testing.T) {
+		cmd := "x='" + strings.Repeat("0123456789abcdef", (1<<20)/16-64) + "'\necho ${#x} $# \"$0\"\nls /proc/self/fd | tr '\\n' ' '"
+		r := sh(t, s.box, cmd)
+		if r.Code != 0 || !strings.HasPrefix(r.stdout, fmt.Sprint((1<<20)-1024)+" 0 ") || !strings.HasSuffix(r.stdout, "0 1 2 3 ") {
+			t.Errorf("exit %d, %q, %q", r.Code, r.stdout, r.stderr)
+		}
+		if _, err := s.box.Exec(t.Context(), sandbox.Command{Cmd: strings.Repeat("x", sandbox.MaxCommand+1)}); err == nil {
+			t.Error("a longer one is taken")
+		}
+	})
+	t.Run("odd commands", func(t *testing.T) {
+		want(t, sh(t, s.box, "-x 2>/dev/null; echo $?"), 0, "127\n")
+		want(t, sh(t, s.box, "echo 'a\nb' # end"), 0, "a\nb\n")
+		for _, bad := range []string{"", "  \n", "echo a\x00b"} {
+			if _, err := s.box.Exec(t.Context(), sandbox.Command{Cmd: bad}); err == nil {
+				t.Errorf("%q is taken", bad)
+			}
+		}
+	})
+	t.Run("nothing inherited", func(t *testing.T) {
+		// 3 is the directory that ls itself reads.
+		want(t, sh(t, s.box, "ls /proc/self/fd | tr '\\n' ' '"), 0, "0 1 2 3 ")
+		want(t, sh(t, s.box, "ulimit -c; ulimit -Hc; test $(ulimit -Hn) -le 65536 && echo few"), 0, "0\n0\nfew\n")
+		want(t, sh(t, s.box, "env | grep -c WARMBOX_TEST"), 1, "0\n")
+	})
+	t.Run("cancelled before", func(t *testing.T) {
+		ctx := cancelled(t)
+		if _, err := s.box.Exec(ctx, sandbox.Command{Cmd: "true"}); err == nil {
+			t.Error("started all the same")
+		}
+	})
+	t.Run("time", func(t *testing.T) {
+		if r := sh(t, s.box, "sleep 0.2"); r.Took < 200*time.Millisecond {
+			t.Errorf("took %v", r.Took)
+		}
+	})
+}

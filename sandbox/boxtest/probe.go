@@ -1,0 +1,195 @@
+package boxtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A probe is one look at all that warmbox could leave behind: containers and
+// volumes of ours, processes below us, our descriptors and goroutines, files
+// in the places where sockets and temporary files of ours are.
+type probe struct {
+	things     map[string]bool
+	goroutines int
+}
+
+// settle is how long what is ending may take. Engines remove containers after
+// they have said so.
+const settle = 10 * time.Second
+
+func look() probe {
+	p := probe{things: map[string]bool{}, goroutines: runtime.NumGoroutine()}
+	for _, list := range [][]string{engineThings(), processes(), descriptors(), files()} {
+		for _, thing := range list {
+			p.things[thing] = true
+		}
+	}
+	return p
+}
+
+// compare looks again until nothing is there that was not before, or it has
+// waited long enough, and returns what is.
+func (p probe) compare() string {
+	var left []string
+	for deadline := time.Now().Add(settle); ; {
+		now := look()
+		left = left[:0]
+		for thing := range now.things {
+			if !p.things[thing] {
+				left = append(left, thing)
+			}
+		}
+		slices.Sort(left)
+		if now.goroutines > p.goroutines {
+			left = append(left, fmt.Sprintf("%d goroutines, %d before", now.goroutines, p.goroutines))
+		}
+		if len(left) == 0 {
+			return ""
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if strings.HasSuffix(left[len(left)-1], "before") {
+		var stacks strings.Builder
+		pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+		left = append(left, stacks.String())
+	}
+	return "  " + strings.Join(left, "\n  ") + "\n"
+}
+
+// processes returns those that descend from this one.
+func processes() (list []string) {
+	parents := map[int]int{}
+	names := map[int]string{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
+		open, shut := strings.IndexByte(string(stat), '('), strings.LastIndexByte(string(stat), ')')
+		if err != nil || open < 0 || shut < open {
+			continue
+		}
+		fields := strings.Fields(string(stat[shut+1:]))
+		parents[pid], _ = strconv.Atoi(fields[1])
+		names[pid] = string(stat[open : shut+1])
+	}
+	for pid := range parents {
+		for up := parents[pid]; up > 1; up = parents[up] {
+			if up == os.Getpid() {
+				list = append(list, fmt.Sprintf("process %d %s", pid, names[pid]))
+				break
+			}
+		}
+	}
+	return list
+}
+
+func descriptors() (list []string) {
+	entries, _ := os.ReadDir("/proc/self/fd")
+	for _, e := range entries {
+		target, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err != nil || strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "/proc/") {
+			continue // the poller's, and the one that lists
+		}
+		list = append(list, "descriptor "+e.Name()+" "+target)
+	}
+	return list
+}
+
+// files returns what stands where warmbox makes sockets and temporary files.
+func files() (list []string) {
+	dirs := []string{filepath.Join(os.TempDir(), "warmbox*")}
+	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" {
+		dirs = append(dirs, filepath.Join(run, "warmbox"))
+	}
+	for _, pattern := range dirs {
+		roots, _ := filepath.Glob(pattern)
+		for _, root := range roots {
+			filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+				if path != root || !d.IsDir() { // the directory itself may stay
+					list = append(list, "file "+path)
+				}
+				return nil
+			})
+		}
+	}
+	return list
+}
+
+// engineThings returns our containers and the volumes of any, where an engine
+// answers. Volumes in which agents lie stay on purpose.
+func engineThings() (list []string) {
+	var containers []struct {
+		ID     string
+		Labels map[string]string
+	}
+	ask("/containers/json?all=1&filters="+`{"label":["dev.warmbox.box"]}`, &containers)
+	for _, c := range containers {
+		if !livesElsewhere(c.Labels["dev.warmbox.pid"]) {
+			list = append(list, "container "+c.ID[:min(12, len(c.ID))])
+		}
+	}
+	var volumes struct{ Volumes []struct{ Name string } }
+	ask("/volumes?filters="+`{"dangling":["true"]}`, &volumes)
+	for _, v := range volumes.Volumes {
+		if !strings.HasPrefix(v.Name, "warmbox-agent-") {
+			list = append(list, "volume "+v.Name)
+		}
+	}
+	return list
+}
+
+// livesElsewhere reports whether a container's server is a running process that
+// has nothing to do with this test, as when packages are tested side by side.
+func livesElsewhere(server string) bool {
+	pid, _ := strconv.Atoi(server)
+	for up := pid; up > 1; {
+		if up == os.Getpid() {
+			return false
+		}
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(up) + "/stat")
+		if err != nil {
+			return false
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		up, _ = strconv.Atoi(fields[1])
+	}
+	return pid > 1
+}
+
+// ask puts a question to the engine on its usual socket.
+func ask(path string, answer any) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", "/var/run/docker.sock")
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://engine"+strings.ReplaceAll(path, `"`, "%22"), nil)
+	if err != nil {
+		return
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	json.Unmarshal(body, answer)
+}

@@ -1,0 +1,153 @@
+package boxtest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+)
+
+// patience bounds everything that a test waits for. It is no promise about
+// speed: machines are slow under the race detector.
+const patience = 60 * time.Second
+
+// suite is one launcher under test.
+type suite struct {
+	manager  *sandbox.Manager
+	isolated bool
+	box      *sandbox.Box // shared by the tests that do it no harm
+}
+
+// Run checks that the boxes of a Launcher do what boxes do. spec is what they
+// are started with; most of it may be zero.
+func Run(t *testing.T, launcher sandbox.Launcher, spec sandbox.Spec) {
+	s := &suite{manager: Manager(t, launcher, spec)}
+	if i, ok := launcher.(sandbox.Isolator); ok {
+		s.isolated = i.Isolates()
+	}
+	s.box = s.newBox(t)
+	for name, test := range map[string]func(*testing.T, *suite){
+		"output": testOutput, "exit": testExit, "input": testInput, "start": testStart, "trees": testTrees, "many": testMany,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, s) })
+	}
+	if s.isolated {
+		t.Run("attacks", func(t *testing.T) { testAttacks(t, s) })
+	}
+	t.Run("life", func(t *testing.T) { testLife(t, s) })
+}
+
+// Manager returns a Manager whose boxes and logs are gone with the test.
+func Manager(t testing.TB, launcher sandbox.Launcher, spec sandbox.Spec) *sandbox.Manager {
+	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 256 << 20}
+	if err := store.Check(); err != nil {
+		t.Fatal(err)
+	}
+	m := &sandbox.Manager{Launcher: launcher, Logs: store, Defaults: spec, MaxBoxes: 32, Logger: slog.New(slog.NewTextHandler(testWriter{t}, nil))}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// testWriter shows what a Manager logs with the test that it belongs to.
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func (s *suite) newBox(t testing.TB) *sandbox.Box {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	box, _, err := s.manager.Start(ctx, "boxtest", sandbox.Request{})
+	if err != nil {
+		t.Fatalf("start a box: %v", err)
+	}
+	return box
+}
+
+// result is all that can be known of a run.
+type result struct {
+	sandbox.Exit
+	stdout, stderr string
+	run            *sandbox.Run
+}
+
+// start starts a command that is expected to start.
+func start(t testing.TB, box *sandbox.Box, c sandbox.Command) *sandbox.Run {
+	t.Helper()
+	run, err := box.Exec(t.Context(), c)
+	if err != nil {
+		t.Fatalf("exec %.100q: %v", c.Cmd, err)
+	}
+	return run
+}
+
+// wait waits for a run's end.
+func wait(t testing.TB, run *sandbox.Run) result {
+	t.Helper()
+	select {
+	case <-run.Done():
+	case <-time.After(patience):
+		out, errs := run.Output(everything)
+		t.Fatalf("%.100q did not end within %v; it printed %.500q and %.500q", run.Command.Cmd, patience, out.Text, errs.Text)
+	}
+	out, errs := run.Output(everything)
+	return result{Exit: run.Exit(), stdout: out.Text, stderr: errs.Text, run: run}
+}
+
+var everything = excerpt.Limits{Whole: 1 << 20, Cut: 1 << 20}
+
+func do(t testing.TB, box *sandbox.Box, c sandbox.Command) result {
+	t.Helper()
+	return wait(t, start(t, box, c))
+}
+
+func sh(t testing.TB, box *sandbox.Box, cmd string) result {
+	t.Helper()
+	return do(t, box, sandbox.Command{Cmd: cmd})
+}
+
+// want checks the exit code and standard output of a command.
+func want(t testing.TB, r result, code int, stdout string) {
+	t.Helper()
+	if r.Status != sandbox.Exited || r.Code != code || r.stdout != stdout {
+		t.Errorf("%.100q: %s, exit %d, %q (stderr %q, err %v); want exit %d, %q", r.run.Command.Cmd, r.Status, r.Code, r.stdout, r.stderr, r.Err, code, stdout)
+	}
+}
+
+// logged returns the raw bytes of a run's log, when no more can come.
+func logged(t testing.TB, run *sandbox.Run) []byte {
+	t.Helper()
+	text, err := os.ReadFile(run.LogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// eventually polls until what is true, with a deadline.
+func eventually(t testing.TB, what string, true func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !true(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for: %s", patience, what)
+		}
+	}
+}
+
+// printed waits until a run has printed something.
+func printed(t testing.TB, run *sandbox.Run, text string) {
+	t.Helper()
+	eventually(t, "the output "+text, func() bool {
+		return bytes.Contains(logged(t, run), []byte(text))
+	})
+}

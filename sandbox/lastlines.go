@@ -1,0 +1,45 @@
+package sandbox
+
+import (
+	"bytes"
+	"sync"
+)
+
+// LastLines keeps the last 50 lines of what is written to it, within 16 KiB: a
+// box's last words for an EndedError. The zero value is ready, and safe for use
+// by several goroutines.
+type LastLines struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const (
+	lastLines = 50
+	lastBytes = 16 << 10
+)
+
+// Write never fails.
+func (l *LastLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(p)
+	p = p[max(0, len(p)-lastBytes):]
+	l.text = append(l.text, p...)
+	l.text = append(l.text[:0], l.text[max(0, len(l.text)-lastBytes):]...)
+	return n, nil
+}
+
+// String returns the lines without the last one's newline.
+func (l *LastLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := bytes.TrimRight(l.text, "\n")
+	start := len(text)
+	for range lastLines {
+		start = bytes.LastIndexByte(text[:start], '\n')
+		if start < 0 {
+			break
+		}
+	}
+	return string(text[start+1:])
+}

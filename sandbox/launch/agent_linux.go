@@ -1,0 +1,38 @@
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/agentbin"
+)
+
+// EmbeddedAgent returns the command that starts the agent embedded in this
+// program. The agent has no file: it lives in memory, and is gone with its last
+// process.
+func EmbeddedAgent() (cmd *exec.Cmd, release func(), err error) {
+	program, err := agentbin.For(runtime.GOARCH)
+	if err != nil {
+		return nil, nil, err
+	}
+	fd, err := unix.MemfdCreate("warmbox-agent", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := os.NewFile(uintptr(fd), "warmbox-agent")
+	if _, err := f.Write(program); err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	cmd = exec.Command("/proc/self/fd/3", "serve", "--stdio")
+	cmd.Args[0] = "warmbox-agent"
+	cmd.ExtraFiles = []*os.File{f} // descriptor 3 of the child
+	return cmd, func() { f.Close() }, nil
+}
+
+// ownSession keeps a terminal's ^C from the agent: it ends with its server.
+func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

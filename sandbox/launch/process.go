@@ -1,0 +1,178 @@
+// Package launch has the Launchers that are a command: they start an agent as a
+// child process and speak with it over its standard input and output.
+//
+// What isolates the agent from the host, if anything does, is the command. The
+// one that stands here, Process, isolates nothing: commands run as the user who
+// runs the server, with that user's files and network. It is for trying things
+// out, and for places that are a sandbox already.
+package launch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// Process launches agents as plain processes of this host.
+type Process struct {
+	// Agent returns the command that starts an agent which serves its standard
+	// input and output, and what to give back once it runs.
+	Agent func() (cmd *exec.Cmd, release func(), err error)
+
+	// Workspaces is where a box without a given workspace gets a directory of
+	// its own, which is kept when the box is gone unless it is empty.
+	Workspaces string
+}
+
+// Isolates reports false.
+func (p *Process) Isolates() bool { return false }
+
+// Launch starts an agent.
+func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	dir, err := p.workspace(id, spec)
+	if err != nil {
+		return nil, err
+	}
+	cmd, release, err := p.Agent()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	c, err := startChild(cmd, dir)
+	if err != nil {
+		return nil, fmt.Errorf("start the agent %s: %w", cmd.Path, err)
+	}
+	c.own = spec.Workspace == ""
+	c.place = sandbox.Place{
+		Backend: "process", Path: "pipe", Workspace: dir, Dir: dir, Env: hostEnv(),
+		Notes: []string{"no isolation: commands run on this host, as the user who runs warmbox"},
+	}
+	return c, nil
+}
+
+func (p *Process) workspace(id string, spec sandbox.Spec) (string, error) {
+	if spec.Workspace != "" {
+		return filepath.Abs(spec.Workspace)
+	}
+	dir := filepath.Join(p.Workspaces, id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make a workspace: %w", err)
+	}
+	return dir, nil
+}
+
+// hostEnv is what commands need of the host's environment. The rest, keys and
+// tokens among it, is not for them.
+func hostEnv() (env []string) {
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// child is a running agent and the stream to it.
+type child struct {
+	cmd   *exec.Cmd
+	in    *os.File // to the agent
+	out   *os.File // from it
+	last  sandbox.LastLines
+	place sandbox.Place
+	own   bool // the workspace is the box's own
+
+	exited  chan struct{} // closed when it is reaped
+	closing sync.Once
+	closed  chan struct{} // closed when Close has begun
+}
+
+func startChild(cmd *exec.Cmd, dir string) (*child, error) {
+	c := &child{cmd: cmd, exited: make(chan struct{}), closed: make(chan struct{})}
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		stdin.Close()
+		in.Close()
+		return nil, err
+	}
+	c.in, c.out = in, out
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, stdin, stdout, &c.last
+	ownSession(cmd)
+	err = cmd.Start()
+	stdin.Close()
+	stdout.Close()
+	if err != nil {
+		in.Close()
+		out.Close()
+		return nil, err
+	}
+	go func() {
+		cmd.Wait()
+		close(c.exited)
+	}()
+	return c, nil
+}
+
+func (c *child) Place() sandbox.Place { return c.place }
+
+func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
+
+// Read tells, at the end, how the agent ended if that was not our doing.
+func (c *child) Read(p []byte) (int, error) {
+	n, err := c.out.Read(p)
+	if err != io.EOF {
+		return n, err
+	}
+	select {
+	case <-c.closed:
+		return n, io.EOF
+	case <-c.exited:
+		return n, &sandbox.EndedError{ExitCode: c.cmd.ProcessState.ExitCode(), Stderr: c.last.String()}
+	case <-time.After(closePatience):
+		return n, io.EOF
+	}
+}
+
+// closePatience is how long an agent may take to end all that it started: its
+// own limit for that is 5 s.
+const closePatience = 7 * time.Second
+
+// Close ends the agent: it ends everything that it started when its input ends.
+func (c *child) Close() error {
+	c.closing.Do(func() {
+		close(c.closed)
+		c.in.Close()
+		c.awaitExit()
+		c.out.Close()
+		if c.own {
+			os.Remove(c.place.Workspace) // only where it is empty
+		}
+	})
+	<-c.exited
+	return nil
+}
+
+func (c *child) awaitExit() {
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		select {
+		case <-c.exited:
+			return
+		case <-time.After(closePatience):
+			c.cmd.Process.Signal(sig)
+		}
+	}
+}
