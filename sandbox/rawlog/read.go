@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
 	"time"
 )
 
@@ -113,18 +112,14 @@ func (x *Index) takeHead(content []byte) error {
 }
 
 func (x *Index) takeSpan(stream Stream, content []byte) error {
-	fields := bytes.Split(content, []byte{' '})
-	if len(fields) != 3 {
-		return errors.New("a span has three numbers")
-	}
 	var v [3]int64
-	for i, field := range fields {
-		// As milliseconds so many are 278 years, the most that a Duration holds.
-		n, err := strconv.ParseUint(string(field), 10, 43)
-		if err != nil {
-			return err
+	for i := range v {
+		field, rest, more := bytes.Cut(content, []byte{' '})
+		n, ok := number(field)
+		if !ok || more != (i < len(v)-1) {
+			return errors.New("a span has three numbers, none of them huge")
 		}
-		v[i] = int64(n)
+		v[i], content = n, rest
 	}
 	if v[1] > v[0] {
 		return errors.New("a span with more lines than bytes")
@@ -142,6 +137,20 @@ func (x *Index) takeSpan(stream Stream, content []byte) error {
 		x.Leftover = len(x.Spans)
 	}
 	return nil
+}
+
+// number reads a decimal number. An index can have a hundred thousand spans,
+// so it takes no memory, as strconv would.
+func number(digits []byte) (n int64, ok bool) {
+	// As milliseconds so many are 278 years, about the most that a Duration holds.
+	const most = 1 << 43
+	for _, d := range digits {
+		if d < '0' || d > '9' || n > most/10 {
+			return 0, false
+		}
+		n = 10*n + int64(d-'0')
+	}
+	return n, len(digits) > 0 && n <= most
 }
 
 func (x *Index) takeEnd(content []byte) error {

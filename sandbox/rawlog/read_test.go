@@ -88,8 +88,11 @@ func TestDamaged(t *testing.T) {
 		head + "o\n":                           "line 2: not a record",
 		head + "o 1 1\n":                       "line 2: a span has three numbers",
 		head + "o 1 1 1\no 1 2 3\n":            "line 3: a span with more lines",
-		head + "o -1 0 0\n":                    "line 2: strconv",
-		head + "o 99999999999999999999 0 0\n":  "line 2: strconv",
+		head + "o 1 1 1 1\n":                   "line 2: a span has three numbers",
+		head + "o 1  1\n":                      "line 2: a span has three numbers",
+		head + "o 8796093022209 0 0\n":         "line 2: a span has three numbers",
+		head + "o -1 0 0\n":                    "line 2: a span has three numbers",
+		head + "o 99999999999999999999 0 0\n":  "line 2: a span has three numbers",
 		head + "x what\n":                      "line 2: invalid character",
 		head + "z [1]\n":                       "line 2: json",
 		head + strings.Repeat("y", maxRecord):  "line 2: bufio: buffer full",
@@ -121,4 +124,15 @@ func FuzzReadIndex(f *testing.F) {
 			off, line = off+s.Len, line+s.Feeds
 		}
 	})
+}
+
+// BenchmarkReadIndex reads the largest index of exact spans.
+func BenchmarkReadIndex(b *testing.B) {
+	text := append([]byte("h {}\n"), bytes.Repeat([]byte("o 1 0 1000\ne 1 1 1000\n"), maxFine/22)...)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := readIndex(bytes.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
