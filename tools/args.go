@@ -179,6 +179,9 @@ func unknown(tool, name string, params []param) error {
 // tools' word for the same thing stands for, or one that is spelt alike.
 func nearest(name string, names []string) string {
 	plain := plainName(name)
+	if len(plain) > 30 {
+		return ""
+	}
 	if word := synonym(plain); slices.Contains(names, word) {
 		return word
 	}
@@ -186,9 +189,6 @@ func nearest(name string, names []string) string {
 		if p := plainName(n); p == plain || len(plain) > 3 && (strings.HasPrefix(p, plain) || strings.HasPrefix(plain, p)) {
 			return n
 		}
-	}
-	if len(plain) > 20 {
-		return ""
 	}
 	best := slices.MinFunc(names, func(a, b string) int {
 		return cmp.Compare(distance(plain, plainName(a)), distance(plain, plainName(b)))

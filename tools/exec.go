@@ -43,11 +43,11 @@ func (s *Set) execTool() mcp.Tool {
 			`Files and installed things stay, shell state (cd, export) does not.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"cmd":{"type":"string","description":"run by bash -c"},
-			"containerId":{"type":"string"},
-			"workdir":{"type":"string"},
+			"containerId":{"type":"string","description":"of start; default: your own container"},
+			"workdir":{"type":"string","description":"default: the workspace"},
 			"env":{"type":"object","additionalProperties":{"type":"string"}},
 			"stdin":{"type":"string"},
-			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v"},
+			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v; 0 returns at once"},
 			"timeoutSeconds":{"type":"number","exclusiveMinimum":0,"maximum":%v,"description":"default %v"},
 			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"}
 			},"required":["cmd"],"additionalProperties":false}`,

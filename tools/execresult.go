@@ -257,7 +257,7 @@ func missingHint(image string) string {
 	if image == "" {
 		return "127 mostly means that there is no such command: nothing of that name is in the PATH."
 	}
-	return fmt.Sprintf("127 mostly means that there is no such command in the image %s. Do without it, start a container with another image, or have the owner set one that has it (--image).", image)
+	return fmt.Sprintf("127 mostly means that there is no such command in the image %s. Do without it, start a container with another image, or have the owner set another default (--image, or default under [images]).", image)
 }
 
 func leftoverHint(n int) string {

@@ -31,7 +31,7 @@ func startTool() mcp.Tool {
 			`The same name again gives the same container.`,
 		RawInputSchema: json.RawMessage(`{"type":"object","properties":{
 			"image":{"type":"string"},
-			"name":{"type":"string"},
+			"name":{"type":"string","description":"your word for it"},
 			"env":{"type":"object","additionalProperties":{"type":"string"}}
 			},"additionalProperties":false}`),
 		RawOutputSchema: json.RawMessage(startOutput),

@@ -22,6 +22,10 @@ func stopTool() mcp.Tool {
 	}
 }
 
+type stopArgs struct{ containerID string }
+
+func (a *stopArgs) params() []param { return []param{{"containerId", &a.containerID}} }
+
 type stopResult struct {
 	ContainerID string `json:"containerId"`
 	Status      string `json:"status"`
@@ -36,21 +40,28 @@ const stopOutput = `{"type":"object","properties":{
 	},"anyOf":[{"required":["containerId","status"]},{"required":["error","code"]}],"additionalProperties":false}`
 
 func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	var id string
-	err := parse(req, []param{{"containerId", &id}})
-	owner := s.owner(ctx)
-	if err == nil && id == "" {
-		id, err = s.only(owner)
+	var args stopArgs
+	if err := parse(req, args.params()); err != nil {
+		return failed(err), nil
 	}
 	begin := time.Now()
-	if err == nil {
-		err = s.Manager.Stop(owner, clip(id))
-	}
+	id, err := s.stop(s.owner(ctx), clip(args.containerID))
 	if err != nil {
 		return failed(err), nil
 	}
-	took := time.Since(begin)
-	return reply(stopResult{id, "stopped", took.Milliseconds()}, fmt.Sprintf("stopped · containerId %s · %d ms\n", id, took.Milliseconds())), nil
+	after := time.Since(begin)
+	return reply(stopResult{id, "stopped", after.Milliseconds()}, fmt.Sprintf("stopped · containerId %s · %s\n", id, took(after))), nil
+}
+
+func (s *Set) stop(owner, id string) (string, error) {
+	var err error
+	if id == "" {
+		id, err = s.only(owner)
+	}
+	if err == nil {
+		err = s.Manager.Stop(owner, id)
+	}
+	return id, err
 }
 
 // only returns the box that an owner means who does not say which: the one that

@@ -1,0 +1,108 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the snapshots in testdata")
+
+// A changed tool is a changed API: it shows in the diff of its snapshot.
+func TestSchemas(t *testing.T) {
+	for _, tool := range new(Set).Tools() {
+		raw, err := json.Marshal(tool.Tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if err := json.Indent(&got, raw, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteByte('\n')
+		file := filepath.Join("testdata", tool.Tool.Name+".json")
+		if *update {
+			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), got.String()); d != "" {
+			t.Errorf("%s has changed; if that is meant, run this test with -update:\n%s", file, d)
+		}
+	}
+}
+
+// Every word here is paid for in every conversation.
+func TestBudget(t *testing.T) {
+	const most = 600 // tokens, as bytes/4; as many again are for tools to come
+	input, output := 0, 0
+	for _, tool := range new(Set).Tools() {
+		description := tool.Tool.Description
+		if len(description) > 2048 {
+			t.Errorf("%s: a description of %d characters is cut by hosts", tool.Tool.Name, len(description))
+		}
+		input += len(tool.Tool.Name) + len(description) + compactSize(t, tool.Tool.RawInputSchema)
+		output += compactSize(t, tool.Tool.RawOutputSchema)
+	}
+	t.Logf("names, descriptions and input schemas: %d tokens; output schemas: %d", input/4, output/4)
+	if input/4 >= most || output/4 >= most {
+		t.Errorf("%d and %d tokens, want less than %d each", input/4, output/4, most)
+	}
+}
+
+func compactSize(t *testing.T, raw json.RawMessage) int {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		t.Fatal(err)
+	}
+	return b.Len()
+}
+
+// What the parsers know and what the schemas say is the same.
+func TestSchemasMatchParsers(t *testing.T) {
+	known := map[string][]param{
+		"start": new(startArgs).params(), "exec": new(ExecArgs).params(), "stop": new(stopArgs).params(),
+	}
+	for _, tool := range new(Set).Tools() {
+		var schema struct {
+			Properties           map[string]any
+			AdditionalProperties *bool
+		}
+		if err := json.Unmarshal(tool.Tool.RawInputSchema, &schema); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range known[tool.Tool.Name] {
+			names = append(names, p.name)
+		}
+		slices.Sort(names)
+		if d := cmp.Diff(slices.Sorted(maps.Keys(schema.Properties)), names); d != "" {
+			t.Errorf("%s: %s", tool.Tool.Name, d)
+		}
+		if schema.AdditionalProperties == nil || *schema.AdditionalProperties {
+			t.Errorf("%s: its input schema is open", tool.Tool.Name)
+		}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	var names []string
+	for _, tool := range new(Set).Tools() {
+		names = append(names, tool.Tool.Name)
+	}
+	if d := cmp.Diff([]string{"start", "exec", "stop"}, names); d != "" {
+		t.Error(d)
+	}
+}
