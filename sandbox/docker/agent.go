@@ -1,0 +1,145 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/agentbin"
+)
+
+const (
+	agentDir  = "/opt/warmbox"
+	agentPath = agentDir + "/agent"
+	agentName = "@warmbox" // what it listens on, on the relay path
+)
+
+// An agent is where boxes get theirs from.
+type agent struct {
+	Source string // a directory of the host, or a volume of the engine
+	Volume bool
+}
+
+// agent returns the agent for an image, putting it where boxes can mount it if
+// it is not there yet. No image needs to bring it, and none can replace it.
+func (l *Launcher) agent(ctx context.Context, e *engine, f facts, path string) (agent, error) {
+	l.looks.Lock()
+	defer l.looks.Unlock()
+	key := path + " " + e.key() + " " + f.Arch
+	l.mu.Lock()
+	a, ok := l.agents[key]
+	l.mu.Unlock()
+	if ok && l.there(ctx, e, a) {
+		return a, nil
+	}
+	data, err := agentbin.For(f.Arch)
+	if err != nil {
+		return a, &sandbox.Error{Code: sandbox.Internal, Text: "start box: " + err.Error(), Err: err}
+	}
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:8])
+	if path == pathRelay {
+		a = agent{Source: "warmbox-agent-" + name, Volume: true}
+		err = l.fillVolume(ctx, e, f.ID, a.Source, data)
+	} else {
+		a.Source, err = l.installAgent(name, data)
+	}
+	if err != nil {
+		return a, fmt.Errorf("install the agent: %w", err)
+	}
+	l.mu.Lock()
+	l.agents[key] = a
+	l.mu.Unlock()
+	return a, nil
+}
+
+// there reports whether an agent that was installed is still there: people
+// prune volumes and empty caches.
+func (l *Launcher) there(ctx context.Context, e *engine, a agent) bool {
+	if !a.Volume {
+		return exists(filepath.Join(a.Source, "agent"))
+	}
+	_, err := e.VolumeInspect(ctx, a.Source)
+	return err == nil
+}
+
+// installAgent puts the agent into a directory of its own. The file can be run
+// by everybody and read by nobody: a process whose program cannot be read gives
+// nothing away to others of its user.
+func (l *Launcher) installAgent(name string, data []byte) (string, error) {
+	parent, err := l.cacheDir("agents")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(parent, name)
+	if info, err := os.Lstat(filepath.Join(dir, "agent")); err == nil && info.Mode() == 0o111 && info.Size() == int64(len(data)) {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, put(dir, "agent", data, 0o111)
+}
+
+// fillVolume puts the agent into a volume, through a container that mounts it
+// and never runs.
+func (l *Launcher) fillVolume(ctx context.Context, e *engine, imageID, name string, data []byte) error {
+	labels := map[string]string{labelPrefix + "agent": name}
+	if _, err := e.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels}); err != nil {
+		return err
+	}
+	mounts := []mount.Mount{volumeMount(name, agentDir, false, true)}
+	return l.withIdle(ctx, e, imageID, mounts, func(id string) error {
+		stat, err := e.ContainerStatPath(ctx, id, agentPath)
+		if err == nil && stat.Size == int64(len(data)) {
+			return nil
+		}
+		if err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
+		return e.CopyToContainer(ctx, id, agentDir, archive(&tar.Header{Name: "agent", Mode: 0o111, Size: int64(len(data))}, data), container.CopyToContainerOptions{})
+	})
+}
+
+// withIdle calls do with a container of an image that is never started.
+func (l *Launcher) withIdle(ctx context.Context, e *engine, imageID string, mounts []mount.Mount, do func(id string) error) error {
+	created, err := e.ContainerCreate(ctx,
+		&container.Config{Image: imageID, Entrypoint: []string{agentPath}, Labels: map[string]string{labelPrefix + "instance": l.instance}},
+		&container.HostConfig{NetworkMode: "none", Mounts: mounts, LogConfig: container.LogConfig{Type: "none"}}, nil, nil, "")
+	if err != nil {
+		return fmt.Errorf("create container: %w", err)
+	}
+	err = do(created.ID)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchGrace)
+	defer cancel()
+	if rerr := e.ContainerRemove(ctx, created.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); rerr != nil && !gone(rerr) && err == nil {
+		err = fmt.Errorf("remove container: %w", rerr)
+	}
+	return err
+}
+
+// archive returns a tar archive of entries with the data of the last one.
+func archive(last *tar.Header, data []byte, before ...*tar.Header) *bytes.Buffer {
+	buf := new(bytes.Buffer)
+	w := tar.NewWriter(buf)
+	for _, h := range append(before, last) {
+		w.WriteHeader(h) // a Buffer takes everything
+	}
+	w.Write(data)
+	w.Close()
+	return buf
+}

@@ -1,0 +1,261 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// A box is a container and the stream to the agent in it.
+type box struct {
+	engine    *engine
+	logger    *slog.Logger
+	id        string
+	container string // the engine's id; "" until it is created
+	warnings  []string
+	place     sandbox.Place
+	workspace workspace
+
+	listener *listener // nil on the relay path
+	stream   io.ReadWriteCloser
+
+	stderr *tail // the agent's
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup      // attach and wait, which end with cancel
+	ended  chan struct{}       // closed when the container is gone, or nobody can say
+	end    *sandbox.EndedError // valid after ended; nil if nobody can say
+
+	closing atomic.Bool
+	close   sync.Once
+	err     error // of Close
+}
+
+const (
+	// firstDial is what the agent has to dial the box's socket from when its
+	// container runs. It takes some 50 ms where that works at all.
+	firstDial = time.Second
+
+	// lastWords bounds the wait for the reason of a stream's end.
+	lastWords = 2 * time.Second
+
+	// closeTime bounds how long an engine may take to remove a container.
+	closeTime = 20 * time.Second
+)
+
+var _ sandbox.Placed = (*box)(nil)
+
+// create makes the container and all that must be in place before it starts:
+// its directories, and who listens to its last words and its end.
+func (b *box) create(ctx context.Context, c request, p *plan) error {
+	config, host := c.container()
+	created, err := b.engine.ContainerCreate(ctx, config, host, nil, nil, "")
+	if err != nil {
+		return fmt.Errorf("create container: %w", err)
+	}
+	b.container = created.ID
+	b.warnings = created.Warnings
+	var fill sync.WaitGroup
+	var filled error
+	fill.Go(func() { filled = b.fill(ctx, c) })
+	err = b.watch(ctx)
+	fill.Wait()
+	return errors.Join(err, filled)
+}
+
+// watch sets up attach and wait, whose life is the box's.
+func (b *box) watch(ctx context.Context) error {
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b.cancel = cancel
+	conn, err := b.engine.upgrade(ctx, "/containers/"+b.container+"/attach", url.Values{"stream": {"1"}, "stderr": {"1"}}, nil)
+	if err != nil {
+		return fmt.Errorf("attach: %w", err)
+	}
+	attached := make(chan struct{})
+	b.tasks.Go(func() {
+		defer close(attached)
+		defer conn.Close()
+		stop := context.AfterFunc(life, func() { conn.Close() })
+		defer stop()
+		io.Copy(io.Discard, &demux{r: conn, stderr: b.stderr})
+	})
+	// The client waits for the engine's first word here, and the launch may
+	// be given up meanwhile.
+	stop := context.AfterFunc(ctx, cancel)
+	results, errs := b.engine.ContainerWait(life, b.container, container.WaitConditionRemoved)
+	stop()
+	b.tasks.Go(func() { b.await(results, errs, attached) })
+	return context.Cause(ctx)
+}
+
+// await takes the engine's word about the container's end.
+func (b *box) await(results <-chan container.WaitResponse, errs <-chan error, attached <-chan struct{}) {
+	defer close(b.ended)
+	select {
+	case err := <-errs:
+		b.logger.Debug("nobody says how the container ended", "box", b.id, "err", err)
+	case r := <-results:
+		select {
+		case <-attached:
+		case <-time.After(lastWords):
+		}
+		b.end = &sandbox.EndedError{ExitCode: int(r.StatusCode), Stderr: b.stderr.String()}
+	}
+}
+
+// run starts the container.
+func (b *box) run(ctx context.Context) error {
+	if err := b.engine.ContainerStart(ctx, b.container, container.StartOptions{}); err != nil {
+		return fmt.Errorf("start container: %w", err)
+	}
+	return nil
+}
+
+// meet waits for the agent at the box's own socket.
+func (b *box) meet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, firstDial, errNoDial)
+	defer cancel()
+	state, err := b.engine.ContainerInspect(ctx, b.container)
+	if err != nil {
+		return b.orEnded(ctx, fmt.Errorf("inspect container: %w", err))
+	}
+	if state.State == nil || state.State.Pid == 0 {
+		return b.orEnded(ctx, errors.New("the container does not run"))
+	}
+	b.listener.expect(state.State.Pid)
+	select {
+	case b.stream = <-b.listener.found:
+		// Nothing may be left on disk should this process be killed: the
+		// container's mount keeps the directory's inode.
+		b.listener.Close()
+		return nil
+	case <-b.ended:
+		return b.orEnded(ctx, errors.New("the box ended"))
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// orEnded returns how the box ended where an error comes from that, or else
+// the error.
+func (b *box) orEnded(ctx context.Context, err error) error {
+	if !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) && !b.hasEnded() {
+		return err
+	}
+	select {
+	case <-b.ended:
+		if b.end != nil {
+			return b.end
+		}
+	case <-time.After(lastWords):
+	case <-ctx.Done():
+	}
+	return err
+}
+
+func (b *box) hasEnded() bool {
+	select {
+	case <-b.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Place tells where the box is.
+func (b *box) Place() sandbox.Place { return b.place }
+
+// Write writes to the agent.
+func (b *box) Write(p []byte) (int, error) { return b.stream.Write(p) }
+
+// Read reads from the agent. Where the box has ended by itself its error says
+// how.
+func (b *box) Read(p []byte) (int, error) {
+	n, err := b.stream.Read(p)
+	if err == nil || n > 0 {
+		return n, nil // an error comes again
+	}
+	if b.closing.Load() {
+		return 0, net.ErrClosed
+	}
+	select {
+	case <-b.ended:
+	case <-time.After(lastWords):
+		return 0, err
+	}
+	if b.closing.Load() {
+		return 0, net.ErrClosed
+	}
+	if b.end != nil {
+		return 0, b.end
+	}
+	return 0, err
+}
+
+// Close ends the box and takes back all that its launch took.
+func (b *box) Close() error {
+	b.close.Do(func() { b.err = b.remove() })
+	return b.err
+}
+
+func (b *box) remove() error {
+	b.closing.Store(true)
+	if b.stream != nil {
+		b.stream.Close()
+	}
+	if b.listener != nil {
+		b.listener.Close()
+	}
+	err := b.removeContainer()
+	if b.cancel != nil {
+		b.cancel()
+	}
+	b.tasks.Wait()
+	b.workspace.release()
+	return err
+}
+
+// removeContainer has the engine kill and remove the container, and waits
+// until it is gone. The agent is not asked: it may be anything by now.
+func (b *box) removeContainer() error {
+	if b.container == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	err := b.engine.ContainerRemove(ctx, b.container, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if gone(err) && !errdefs.IsNotFound(err) {
+		err = b.vanish(ctx) // the engine is at it already, because of AutoRemove
+	}
+	if err != nil && !gone(err) {
+		return fmt.Errorf("remove container %.12s of box %s: %w", b.container, b.id, err)
+	}
+	return nil
+}
+
+// vanish waits until the engine does not know the container any more.
+func (b *box) vanish(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := b.engine.ContainerInspect(ctx, b.container); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

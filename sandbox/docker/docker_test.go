@@ -1,0 +1,210 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/agentbin"
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// need skips a test where there is no engine with the default image, or fails
+// it where there has to be one.
+func need(t *testing.T) *engine {
+	t.Helper()
+	missing := t.Skipf
+	for _, r := range strings.Split(os.Getenv("WARMBOX_REQUIRE"), ",") {
+		if r == "docker" {
+			missing = t.Fatalf
+		}
+	}
+	if _, err := agentbin.For(runtime.GOARCH); err != nil {
+		missing("%v", err)
+	}
+	e, err := find(t.Context(), "")
+	if err != nil {
+		missing("%v", err)
+	}
+	t.Cleanup(func() { e.Close() })
+	if _, err := e.ImageInspect(t.Context(), DefaultImage); err != nil {
+		missing("default image: %v", err)
+	}
+	return e
+}
+
+// launcher returns a Launcher with directories of its own, and fails the test
+// if anything of it is left at the end.
+func launcher(t *testing.T, config Config) *Launcher {
+	t.Helper()
+	e := need(t)
+	config.StateDir, config.CacheDir = t.TempDir(), t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	l := New(config)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		c := e.api.(*client.Client)
+		mine := filters.NewArgs(filters.Arg("label", labelPrefix+"instance="+l.instance))
+		left, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: mine})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, c := range left {
+			t.Errorf("container %.12s (%s) is left: %v", c.ID, c.Status, c.Labels)
+		}
+		for _, pattern := range []string{filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "warmbox", "*"), filepath.Join(config.StateDir, "workspaces", "*")} {
+			if left, _ := filepath.Glob(pattern); len(left) > 0 {
+				t.Errorf("left on the host: %v", left)
+			}
+		}
+	})
+	return l
+}
+
+// shortDir returns a directory whose name is short enough for a socket in it.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "wb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// anonymous returns the volumes that a box must take with it.
+func anonymous(t *testing.T, b *box) (names []string) {
+	t.Helper()
+	c, err := b.engine.ContainerInspect(t.Context(), b.container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range c.Mounts {
+		if m.Type == "volume" && m.Destination != agentDir {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) == 0 {
+		t.Fatal("the box has no volume for its home")
+	}
+	return names
+}
+
+func launch(t *testing.T, l *Launcher, spec sandbox.Spec) *box {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := l.Launch(ctx, "t"+strings.ToLower(l.instance[:12]), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stream.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return stream.(*box)
+}
+
+// greet exchanges the first frames and returns a reader of the next.
+func greet(t *testing.T, b *box) *wire.Reader {
+	t.Helper()
+	hello, err := wire.AppendJSON(nil, wire.Hello, wire.ID{}, wire.HelloBody{Dir: b.Place().Dir, Env: b.Place().Env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Write(hello); err != nil {
+		t.Fatal(err)
+	}
+	stop := context.AfterFunc(t.Context(), func() { b.Close() })
+	t.Cleanup(func() { stop() })
+	r := wire.NewReader(b, wire.FromAgent)
+	f, err := r.Read()
+	if err != nil || f.Kind != wire.Hello {
+		t.Fatalf("got %v, %v, want the agent's Hello", f.Kind, err)
+	}
+	return r
+}
+
+// sh runs a command in a box that was greeted, and returns its output and exit
+// code.
+func sh(t *testing.T, b *box, r *wire.Reader, cmd string) (string, int) {
+	t.Helper()
+	id := wire.ID{1}
+	copy(id[1:], fmt.Sprint(time.Now().UnixNano()))
+	start, err := wire.AppendJSON(nil, wire.Start, id, wire.StartBody{Cmd: cmd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Write(start); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for {
+		f, err := r.Read()
+		if err != nil {
+			t.Fatalf("%s: %v", cmd, err)
+		}
+		switch f.Kind {
+		case wire.Stdout, wire.Stderr:
+			out.Write(f.Payload)
+		case wire.Refused:
+			t.Fatalf("%s: refused: %s", cmd, f.Payload)
+		case wire.Exit:
+			var exit wire.ExitBody
+			if err := wire.Decode(f, &exit); err != nil {
+				t.Fatal(err)
+			}
+			return out.String(), exit.Code
+		}
+	}
+}
+
+// paths runs a test for each way to the agent.
+func paths(t *testing.T, test func(t *testing.T, l *Launcher)) {
+	for _, path := range []string{pathSocket, pathRelay} {
+		t.Run(path, func(t *testing.T) { test(t, launcher(t, Config{ForcePath: path})) })
+	}
+}
+
+func TestBoxRunsCommandsAndLeavesNothing(t *testing.T) {
+	paths(t, func(t *testing.T, l *Launcher) {
+		b := launch(t, l, sandbox.Spec{})
+		made := anonymous(t, b)
+		r := greet(t, b)
+		out, code := sh(t, b, r, `whoami; id -u; pwd; echo $HOME; touch here ~/there "$TMPDIR"/temp /tmp/x && rm here && echo fine; exit 7`)
+		if want := "agent\n1000\n/workspace\n/home/agent\nfine\n"; out != want || code != 7 {
+			t.Errorf("got %q, exit %d, want %q, exit 7", out, code, want)
+		}
+		if got := b.Place().Path; got != l.config.ForcePath {
+			t.Errorf("path %q, want %q", got, l.config.ForcePath)
+		}
+		begun := time.Now()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		t.Logf("closed after %v", time.Since(begun))
+		if _, err := b.Read(make([]byte, 1)); err == nil || errors.As(err, new(*sandbox.EndedError)) || err == io.EOF {
+			t.Errorf("read after close: %v, want that it is closed", err)
+		}
+		for _, name := range made {
+			if _, err := b.engine.VolumeInspect(t.Context(), name); !errdefs.IsNotFound(err) {
+				t.Errorf("volume %s is left: %v", name, err)
+			}
+		}
+	})
+}

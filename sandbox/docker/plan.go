@@ -1,0 +1,293 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// A plan is a box before its path is chosen.
+type plan struct {
+	id        string
+	request   request
+	facts     facts
+	workspace workspace
+	notes     []string
+}
+
+// The limits of a box where the spec gives none.
+const (
+	defaultMemory = 2 << 30
+	defaultCPUs   = 2
+	defaultPids   = 512
+	defaultTmp    = 512 << 20
+)
+
+// plan turns a spec into what one engine can do.
+func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.Spec) (*plan, error) {
+	name := spec.Image
+	if name == "" {
+		name = l.config.DefaultImage
+	}
+	p := &plan{id: id}
+	p.request = request{
+		Box: id, Instance: l.instance, PID: os.Getpid(), Started: l.started,
+		ImageName: name, Network: spec.Network, ReadOnly: spec.ReadOnly,
+		CgroupV2: e.info.CgroupVersion == "2",
+	}
+	c := &p.request
+	if err := errors.Join(c.network(), l.seccomp(c)); err != nil {
+		return nil, err
+	}
+	l.limits(e, spec, p)
+	img, err := l.image(ctx, e, name, spec.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if p.facts, err = l.facts(ctx, e, img); err != nil {
+		return nil, err
+	}
+	c.Image, c.Unset = img.ID, p.facts.Env
+	if err := l.place(e, spec, p); err != nil {
+		return nil, err
+	}
+	if err := l.identity(e, p); err != nil {
+		return nil, p.abandon(err)
+	}
+	return p, nil
+}
+
+func (c *request) network() error {
+	switch c.Network {
+	case "":
+		c.Network = "none"
+	case "none", "bridge":
+	default:
+		return sandbox.Errorf(sandbox.InvalidArgument, `Say "none" or "bridge".`, "%q is no network that a box can have", clean(c.Network, 100))
+	}
+	return nil
+}
+
+func (l *Launcher) seccomp(c *request) error {
+	if l.config.SeccompProfile == "" {
+		return nil
+	}
+	f, err := os.Open(l.config.SeccompProfile)
+	if err == nil {
+		defer f.Close()
+		var data []byte
+		data, err = io.ReadAll(io.LimitReader(f, maxJSON))
+		if err == nil && !json.Valid(data) {
+			err = errors.New("it is not JSON")
+		}
+		c.Seccomp = string(data)
+	}
+	if err != nil {
+		return sandbox.Errorf(sandbox.InvalidArgument, "Without one the engine's own profile is used.", "Cannot use the seccomp profile %s: %w", l.config.SeccompProfile, err)
+	}
+	return nil
+}
+
+// limits sets what the box may use, and never more than the engine has.
+func (l *Launcher) limits(e *engine, spec sandbox.Spec, p *plan) {
+	c := &p.request
+	c.Memory = or(spec.Memory, defaultMemory)
+	c.Pids = or(spec.Pids, defaultPids)
+	c.Tmp = or(spec.Tmp, defaultTmp)
+	c.CPUs = or(spec.CPUs, defaultCPUs)
+	if n := float64(e.info.NCPU); n > 0 && c.CPUs > n {
+		p.notes = l.note(p.notes, fmt.Sprintf("The box has %g CPUs, all that the engine has, and not the %g asked for.", n, c.CPUs))
+		c.CPUs = n
+	}
+	if !e.has("seccomp") && c.Seccomp == "" {
+		p.notes = l.note(p.notes, "The engine knows no seccomp, so boxes can make every system call.")
+	}
+}
+
+func or[T int64 | float64](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}
+
+// A workspace is a directory of the host that is the box's own.
+type workspace struct{ own string }
+
+// release takes an own workspace away if nothing is in it. What a command left
+// there stays.
+func (w workspace) release() {
+	if w.own != "" {
+		os.Remove(w.own)
+	}
+}
+
+// abandon gives back what a plan took and returns the reason.
+func (p *plan) abandon(err error) error {
+	p.workspace.release()
+	return err
+}
+
+// place chooses the workspace and, with it, the user.
+func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
+	c := &p.request
+	switch {
+	case spec.Workspace != "":
+		if c.Workspace, err = directory(spec.Workspace); err != nil {
+			return err
+		}
+		if !e.local() {
+			return sandbox.Errorf(sandbox.InvalidArgument, "Leave the workspace out, or use an engine on this machine.",
+				"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, c.Workspace)
+		}
+		c.UID, c.GID = owner(c.Workspace)
+	case e.local():
+		if err := l.ownWorkspace(p); err != nil {
+			return err
+		}
+		c.UID, c.GID = owner(c.Workspace)
+	}
+	if c.UID == 0 {
+		c.UID, c.GID = 1000, 1000
+	}
+	switch {
+	case spec.User != "":
+		c.UID, c.GID, err = user(spec.User)
+	case e.has("rootless"):
+		c.UID, c.GID = 0, 0 // which is the user who runs the engine
+	}
+	if err != nil {
+		return p.abandon(err)
+	}
+	c.BringHome = p.facts.Home && p.facts.HomeUID == c.UID && p.facts.HomeGID == c.GID
+	if p.workspace.own != "" && !e.has("rootless") {
+		return give(c.Workspace, c.UID, c.GID)
+	}
+	return nil
+}
+
+// directory checks a workspace that somebody named.
+func directory(path string) (string, error) {
+	bad := func(err error) error {
+		return sandbox.Errorf(sandbox.InvalidArgument, "Name a directory that exists on this machine.", "Cannot use %s as the workspace: %w", clean(path, 300), err)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", bad(err)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return "", bad(err)
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return "", bad(errors.Join(err, errors.New("it is not a directory")))
+	}
+	return real, nil
+}
+
+// ownWorkspace makes a directory for this box alone.
+func (l *Launcher) ownWorkspace(p *plan) error {
+	state, err := l.stateDir()
+	if err != nil {
+		return err
+	}
+	parent := filepath.Join(state, "workspaces")
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return fmt.Errorf("make a workspace: %w", err)
+	}
+	dir := filepath.Join(parent, p.id)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return fmt.Errorf("make a workspace: %w", err)
+	}
+	p.request.Workspace, p.workspace.own = dir, dir
+	return nil
+}
+
+// give makes a directory of ours writable for the box's user: by making it
+// theirs, or where we may not, by opening it to all who get past its parent,
+// which is nobody.
+func give(dir string, uid, gid int) error {
+	if u, g := owner(dir); u == uid && g == gid {
+		return nil
+	}
+	if os.Chown(dir, uid, gid) == nil {
+		return nil
+	}
+	return os.Chmod(dir, 0o777)
+}
+
+// user reads "uid:gid" or "uid".
+func user(s string) (uid, gid int, err error) {
+	u, g, both := strings.Cut(s, ":")
+	if !both {
+		g = u
+	}
+	uid64, err1 := strconv.ParseUint(u, 10, 31)
+	gid64, err2 := strconv.ParseUint(g, 10, 31)
+	if err1 != nil || err2 != nil {
+		return 0, 0, sandbox.Errorf(sandbox.InvalidArgument, `Say it in numbers: "1000:1000".`, "%q is no user that a box can run as", clean(s, 100))
+	}
+	return int(uid64), int(gid64), nil
+}
+
+// identity gives the box's user a name where the image has none for it.
+func (l *Launcher) identity(e *engine, p *plan) error {
+	passwd, group, changed := p.facts.identity(p.request.UID, p.request.GID)
+	if !changed {
+		return nil
+	}
+	if p.facts.Odd || !e.local() {
+		p.notes = l.note(p.notes, fmt.Sprintf("Image %s has no name for user %d, so whoami fails in the box.", p.request.ImageName, p.request.UID))
+		return nil
+	}
+	sum := sha256.Sum256([]byte(passwd + "\x00" + group))
+	dir, err := l.cacheDir("users", hex.EncodeToString(sum[:8]))
+	if err != nil {
+		return fmt.Errorf("name the box's user: %w", err)
+	}
+	for name, text := range map[string]string{"passwd": passwd, "group": group} {
+		if exists(filepath.Join(dir, name)) {
+			continue
+		}
+		if err := put(dir, name, []byte(text), 0o644); err != nil {
+			return fmt.Errorf("name the box's user: %w", err)
+		}
+	}
+	p.request.Passwd, p.request.Group = filepath.Join(dir, "passwd"), filepath.Join(dir, "group")
+	return nil
+}
+
+// defaultPath is what commands find programs in where the image does not say.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// where describes the box that came of a plan.
+func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
+	notes := p.notes
+	for _, w := range warnings {
+		notes = l.note(notes, "The engine says: "+clean(w, 300))
+	}
+	path, tmp := p.facts.Path, home
+	if path == "" {
+		path = defaultPath
+	}
+	if !c.BringHome || p.facts.HomeTmp {
+		tmp = homeTmp
+	}
+	return sandbox.Place{
+		Backend: "docker", Image: c.ImageName, Path: c.Path,
+		Workspace: c.Workspace, Dir: workspaceDir,
+		Env:       []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + tmp, "GOTMPDIR=" + tmp},
+		Heartbeat: c.Path == pathRelay,
+		Notes:     notes,
+	}
+}

@@ -1,0 +1,185 @@
+package docker
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+)
+
+const (
+	labelPrefix = "dev.warmbox."
+
+	homeParent   = "/home"
+	home         = homeParent + "/agent"
+	homeTmp      = home + "/.tmp"
+	workspaceDir = "/workspace"
+	socketDir    = "/run/warmbox"
+	socketName   = "agent.sock"
+
+	// shmSize is little: what a browser needs can be had in /tmp, and it counts
+	// as memory.
+	shmSize = 64 << 20
+)
+
+// A request is all that a container is made from. Nothing that an image, a
+// client or a model says reaches the engine another way.
+type request struct {
+	Box      string
+	Instance string
+	PID      int
+	Started  time.Time
+
+	Image     string // by its id, so that it is the one that was looked at
+	ImageName string
+	Unset     []string // names of variables that the image would set
+	UID, GID  int
+	Network   string
+	Memory    int64
+	CPUs      float64
+	Pids      int64
+	Tmp       int64
+	Seccomp   string // a profile; "" is the engine's own
+	CgroupV2  bool
+
+	Workspace string // a directory of the host; "" is an anonymous volume
+	ReadOnly  bool
+	Passwd    string // a file of the host that replaces the image's; "" for none
+	Group     string
+	BringHome bool // the image has a home of this user, which the new volume gets
+
+	Path      string // pathSocket or pathRelay
+	Agent     agent
+	SocketDir string
+}
+
+// container returns the request in the engine's terms.
+func (c request) container() (*container.Config, *container.HostConfig) {
+	config := &container.Config{
+		Hostname:    "warmbox",
+		User:        fmt.Sprintf("%d:%d", c.UID, c.GID),
+		Env:         c.Unset, // a name without a value takes it away
+		Image:       c.Image,
+		WorkingDir:  "/",
+		Entrypoint:  []string{agentPath},
+		Cmd:         c.command(),
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		StopSignal:  "SIGKILL",
+		Labels:      c.labels(),
+	}
+	noInit := false
+	host := &container.HostConfig{
+		NetworkMode:    container.NetworkMode(c.Network),
+		IpcMode:        container.IPCModePrivate,
+		AutoRemove:     true,
+		LogConfig:      container.LogConfig{Type: "none"},
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		ReadonlyRootfs: true,
+		Tmpfs:          map[string]string{"/tmp": fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", c.Tmp)},
+		ShmSize:        shmSize,
+		Init:           &noInit,
+		Mounts:         c.mounts(),
+		Resources: container.Resources{
+			Memory:     c.Memory,
+			MemorySwap: c.Memory, // the sum of both: no swap
+			NanoCPUs:   int64(math.Round(c.CPUs * 1e9)),
+			PidsLimit:  &c.Pids,
+		},
+	}
+	if c.Seccomp != "" {
+		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+c.Seccomp)
+	}
+	if c.CgroupV2 {
+		host.CgroupnsMode = container.CgroupnsModePrivate
+	}
+	return config, host
+}
+
+func (c request) command() []string {
+	if c.Path == pathSocket {
+		return []string{"serve", "--dial", socketDir + "/" + socketName}
+	}
+	return []string{"serve", "--listen", agentName, "--peer-uid", strconv.Itoa(c.relayUID())}
+}
+
+// relayUID is the user of the relay: another one than that of commands, so that
+// they can neither pass for the relay nor touch it. Not 65534, which the kernel
+// says of every user that it cannot name.
+func (c request) relayUID() int {
+	if c.UID == 0 {
+		return 65533
+	}
+	return 0
+}
+
+func (c request) relayUser() string { return fmt.Sprintf("%d:%[1]d", c.relayUID()) }
+
+func (c request) labels() map[string]string {
+	return map[string]string{
+		labelPrefix + "box":        c.Box,
+		labelPrefix + "image":      c.ImageName,
+		labelPrefix + "instance":   c.Instance,
+		labelPrefix + "server-pid": strconv.Itoa(c.PID),
+		labelPrefix + "started":    c.Started.UTC().Format(time.RFC3339),
+	}
+}
+
+func (c request) mounts() []mount.Mount {
+	agent := bindMount(c.Agent.Source, agentDir, true)
+	if c.Agent.Volume {
+		agent = volumeMount(c.Agent.Source, agentDir, true, true)
+	}
+	// What the image has in homes of others stays there.
+	mounts := []mount.Mount{agent, volumeMount("", homeParent, false, !c.BringHome)}
+	if c.Workspace != "" {
+		mounts = append(mounts, bindMount(c.Workspace, workspaceDir, c.ReadOnly))
+	} else {
+		mounts = append(mounts, volumeMount("", workspaceDir, c.ReadOnly, true))
+	}
+	if c.SocketDir != "" {
+		mounts = append(mounts, bindMount(c.SocketDir, socketDir, true))
+	}
+	if c.Passwd != "" {
+		mounts = append(mounts, bindMount(c.Passwd, "/etc/passwd", true), bindMount(c.Group, "/etc/group", true))
+	}
+	return mounts
+}
+
+func bindMount(source, target string, readOnly bool) mount.Mount {
+	return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: readOnly,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate}}
+}
+
+// volumeMount mounts a volume, a new anonymous one where it has no name. With
+// empty it does not get what the image has there.
+func volumeMount(name, target string, readOnly, empty bool) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: name, Target: target, ReadOnly: readOnly,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: empty}}
+}
+
+// fill makes the user's directories in new volumes, whose roots belong to root.
+func (b *box) fill(ctx context.Context, c request) error {
+	dir := func(name string) *tar.Header {
+		return &tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755, Uid: c.UID, Gid: c.GID}
+	}
+	if !c.BringHome {
+		name := strings.TrimPrefix(home, homeParent+"/")
+		content := archive(dir(name+"/.tmp"), nil, dir(name))
+		if err := b.engine.CopyToContainer(ctx, b.container, homeParent, content, container.CopyToContainerOptions{}); err != nil {
+			return fmt.Errorf("make %s: %w", home, err)
+		}
+	}
+	if c.Workspace == "" && !c.ReadOnly {
+		if err := b.engine.CopyToContainer(ctx, b.container, workspaceDir, archive(dir("."), nil), container.CopyToContainerOptions{}); err != nil {
+			return fmt.Errorf("make %s: %w", workspaceDir, err)
+		}
+	}
+	return nil
+}
