@@ -200,6 +200,13 @@ func (b *Box) Gone() error {
 	return b.goneError()
 }
 
+// isStopped reports whether Close has begun: what a signal ends then, we ended.
+func (b *Box) isStopped() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopped
+}
+
 // Done is closed when the box is gone with all that it took.
 func (b *Box) Done() <-chan struct{} { return b.done }
 

@@ -313,7 +313,7 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 	switch {
 	case r.cause != "" && body.Killed:
 		e.Status = r.cause
-	case body.Killed:
+	case body.Killed, e.Signal != "" && r.Box.isStopped():
 		e.Status = Killed
 	case body.OOM:
 		e.Status = OOM

@@ -42,8 +42,9 @@ func harden() error {
 	if err := lowerLimits(); err != nil {
 		return err
 	}
-	// What whoever started us left open is not for commands.
+	// What whoever started us left open or ignored is not for commands.
 	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	hearIgnored()
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), 4))
 	debug.SetGCPercent(50)
 	warmUp()
@@ -59,6 +60,17 @@ func catchSignals() {
 		for range c {
 		}
 	}()
+}
+
+// hearIgnored makes every signal that we inherited as ignored one that we catch:
+// a child starts with the default for those, but goes on ignoring the others.
+func hearIgnored() {
+	c := make(chan os.Signal, 1)
+	for sig := syscall.Signal(1); sig < 65; sig++ {
+		if signal.Ignored(sig) {
+			signal.Notify(c, sig)
+		}
+	}
 }
 
 // lowerLimits sets what commands inherit. It only lowers, so it works whatever

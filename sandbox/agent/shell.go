@@ -42,7 +42,7 @@ func (s shell) command(cmd string) (argv []string, script *os.File, err error) {
 	// so that the command sees the same as if it had been an argument.
 	read := `set -- "$(cat <&3)"; exec 3<&-; eval "shift; $1"`
 	if s.bash {
-		read = `set -- "$(<&3)"; exec 3<&-; eval -- "shift; $1"`
+		read = `set -- "$(</dev/fd/3)"; exec 3<&-; eval -- "shift; $1"`
 	}
 	return []string{s.path, "-c", read, s.path}, script, err
 }

@@ -1,0 +1,222 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// A liar is an agent that breaks the protocol once a command has come. It gets
+// the command's run id, and a host that takes everything.
+type liar func(host net.Conn, run wire.ID)
+
+// lies are all that we could think of. Where the host cannot see a lie, it must
+// at least not wait for ever.
+var lies = map[string]liar{
+	"huge length":         raw(func(run wire.ID) []byte { return header(wire.Stdout, run, 1<<31) }),
+	"a byte too long":     raw(func(run wire.ID) []byte { return header(wire.Stdout, run, wire.MaxPayload+1) }),
+	"unknown kind":        raw(func(run wire.ID) []byte { return header(0x7f, run, 0) }),
+	"host's kind":         raw(func(run wire.ID) []byte { return header(wire.Start, run, 0) }),
+	"not a frame":         raw(func(wire.ID) []byte { return []byte(strings.Repeat("HTTP/1.1 200 OK\r\n", 10)) }),
+	"no run id":           raw(func(wire.ID) []byte { return header(wire.Stdout, wire.ID{}, 0) }),
+	"another's run id":    raw(func(wire.ID) []byte { return wire.Append(nil, wire.Stdout, wire.ID{1, 2, 3}, []byte("x")) }),
+	"half a frame":        func(host net.Conn, run wire.ID) { host.Write(header(wire.Stdout, run, 100)); host.Close() },
+	"half a header":       func(host net.Conn, run wire.ID) { host.Write(header(wire.Stdout, run, 0)[:7]); host.Close() },
+	"hangs up":            func(host net.Conn, _ wire.ID) { host.Close() },
+	"silence":             func(net.Conn, wire.ID) {},
+	"output before start": raw(func(run wire.ID) []byte { return wire.Append(nil, wire.Stdout, run, []byte("x")) }),
+	"started twice":       said(`{"pid":2}`, wire.Started, wire.Started),
+	"refused after start": raw(func(run wire.ID) []byte {
+		return wire.Append(wire.Append(nil, wire.Started, run, []byte(`{}`)), wire.Refused, run, []byte(`{}`))
+	}),
+	"exit 999":           exits(`{"code":999}`),
+	"signal 65":          exits(`{"code":1,"signal":65}`),
+	"exit is no JSON":    exits(`exit 0`),
+	"a thousand left":    exits(`{"leftover":[` + strings.Repeat(`{"pid":1,"name":"x"},`, 999) + `{"pid":1,"name":"x"}]}`),
+	"a long name":        exits(`{"leftover":[{"pid":1,"name":"` + strings.Repeat("x", 65) + `"}]}`),
+	"closed before exit": raw(func(run wire.ID) []byte { return wire.Append(started(run), wire.Closed, run, nil) }),
+	"takes input that was not sent": raw(func(run wire.ID) []byte {
+		return wire.Append(started(run), wire.StdinTaken, run, binary.BigEndian.AppendUint32(nil, 1<<20))
+	}),
+	"hello twice": raw(func(wire.ID) []byte { return wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{}`)) }),
+}
+
+// lateLies come after an honest exit, which therefore counts.
+var lateLies = map[string]liar{
+	"two exits":         after(wire.Exit, `{"code":1}`),
+	"output after end":  after(wire.Stdout, "x"),
+	"closed after end":  after(wire.Closed, ""),
+	"started after end": after(wire.Started, `{}`),
+}
+
+func header(kind wire.Kind, run wire.ID, length int) []byte {
+	h := make([]byte, wire.HeaderLen)
+	wire.Put(h, kind, run, length)
+	return h
+}
+
+func started(run wire.ID) []byte { return wire.Append(nil, wire.Started, run, []byte(`{"pid":2}`)) }
+
+func raw(bytes func(wire.ID) []byte) liar {
+	return func(host net.Conn, run wire.ID) { host.Write(bytes(run)) }
+}
+
+func said(body string, kinds ...wire.Kind) liar {
+	return raw(func(run wire.ID) (b []byte) {
+		for _, k := range kinds {
+			b = wire.Append(b, k, run, []byte(body))
+		}
+		return b
+	})
+}
+
+func exits(body string) liar {
+	return raw(func(run wire.ID) []byte { return wire.Append(started(run), wire.Exit, run, []byte(body)) })
+}
+
+func after(kind wire.Kind, body string) liar {
+	return raw(func(run wire.ID) []byte {
+		b := wire.Append(started(run), wire.Exit, run, []byte(`{"code":3}`))
+		return wire.Append(b, kind, run, []byte(body))
+	})
+}
+
+// lyingLauncher launches liars over a pipe in memory.
+type lyingLauncher struct{ lie liar }
+
+func (l lyingLauncher) Launch(context.Context, string, sandbox.Spec) (io.ReadWriteCloser, error) {
+	host, agent := net.Pipe()
+	go func() {
+		r := wire.NewReader(agent, wire.FromHost)
+		if _, err := r.Read(); err != nil {
+			return
+		}
+		agent.Write(wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{"pid":1,"shell":"/bin/sh"}`)))
+		for {
+			f, err := r.Read()
+			if err != nil {
+				return
+			}
+			if f.Kind == wire.Start {
+				go l.lie(agent, f.Run)
+			}
+		}
+	}()
+	return host, nil
+}
+
+// TestLyingAgent sees that a lie costs the liar's box, in time, and nothing else.
+func TestLyingAgent(t *testing.T) {
+	honest := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
+	good, _, err := honest.Start(t.Context(), "", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lie := range lies {
+		t.Run(name, func(t *testing.T) {
+			box, exit := runLie(t, lie)
+			if exit.Status != sandbox.Lost || exit.Err == nil {
+				t.Errorf("%s, exit %d, %v", exit.Status, exit.Code, exit.Err)
+			}
+			if box.Gone() == nil {
+				t.Error("its box is still there")
+			}
+		})
+	}
+	for name, lie := range lateLies {
+		t.Run(name, func(t *testing.T) {
+			box, exit := runLie(t, lie)
+			if exit.Status != sandbox.Exited || exit.Code != 3 {
+				t.Errorf("%s, exit %d, %v", exit.Status, exit.Code, exit.Err)
+			}
+			<-box.Done()
+		})
+	}
+	t.Run("flood", func(t *testing.T) { testFlood(t) })
+	run, err := good.Exec(t.Context(), sandbox.Command{Cmd: "exit 5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-run.Done()
+	if run.Exit().Code != 5 {
+		t.Errorf("the honest box: %+v", run.Exit())
+	}
+}
+
+func runLie(t *testing.T, lie liar) (*sandbox.Box, sandbox.Exit) {
+	m := boxtest.Manager(t, lyingLauncher{lie}, sandbox.Spec{Lease: 300 * time.Millisecond})
+	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-run.Done():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the run did not end")
+	}
+	return box, run.Exit()
+}
+
+// testFlood has an agent print without end: it is logged up to the log's cap,
+// and the command's time limit ends it although the agent does not listen.
+func testFlood(t *testing.T) {
+	m := boxtest.Manager(t, lyingLauncher{func(host net.Conn, run wire.ID) {
+		host.Write(started(run))
+		frame := wire.Append(nil, wire.Stdout, run, make([]byte, wire.MaxPayload))
+		for {
+			if _, err := host.Write(frame); err != nil {
+				return
+			}
+		}
+	}}, sandbox.Spec{})
+	m.Logs.MaxRun = 1 << 20
+	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "yes", Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-run.Done():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the run did not end")
+	}
+	if st := run.LogStats(); run.Exit().Status != sandbox.TimedOut || st.Kept > 1<<20 || st.Lost == 0 {
+		t.Errorf("%+v, %+v", run.Exit(), st)
+	}
+}
+
+// TestSilentLauncher sees that an agent which never says Hello is given up.
+func TestSilentLauncher(t *testing.T) {
+	m := boxtest.Manager(t, silent{}, sandbox.Spec{})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := m.Start(ctx, "", sandbox.Request{}); err == nil {
+		t.Error("a box of a silent agent")
+	}
+	if boxes := m.Boxes(""); len(boxes) != 0 {
+		t.Errorf("%d boxes", len(boxes))
+	}
+}
+
+type silent struct{}
+
+func (silent) Launch(context.Context, string, sandbox.Spec) (io.ReadWriteCloser, error) {
+	host, agent := net.Pipe()
+	go io.Copy(io.Discard, agent)
+	return host, nil
+}

@@ -1,0 +1,134 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+)
+
+var run = ID{1, 2, 3}
+
+func TestReader(t *testing.T) {
+	long := bytes.Repeat([]byte("x"), MaxStart)
+	var stream []byte
+	frames := []Frame{
+		{Hello, ID{}, []byte(`{}`)},
+		{Start, run, []byte(`{"cmd":"true"}`)},
+		{Start, ID{4}, long},
+		{Stdin, run, long[:MaxPayload]},
+		{StdinClose, run, nil},
+		{Ping, ID{}, []byte("12345678")},
+		{Bye, ID{}, nil},
+	}
+	for _, f := range frames {
+		stream = Append(stream, f.Kind, f.Run, f.Payload)
+	}
+	for name, r := range map[string]io.Reader{
+		"whole":     bytes.NewReader(stream),
+		"in halves": iotest.HalfReader(bytes.NewReader(stream)),
+		"with EOF":  iotest.DataErrReader(bytes.NewReader(stream)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			rd := NewReader(r, FromHost)
+			for _, want := range frames {
+				got, err := rd.Read()
+				if err != nil || got.Kind != want.Kind || got.Run != want.Run || !bytes.Equal(got.Payload, want.Payload) {
+					t.Fatalf("%v of %d bytes, %v; want %v of %d", got.Kind, len(got.Payload), err, want.Kind, len(want.Payload))
+				}
+			}
+			if _, err := rd.Read(); err != io.EOF {
+				t.Errorf("at the end: %v", err)
+			}
+		})
+	}
+}
+
+func TestReaderRefuses(t *testing.T) {
+	frame := func(kind Kind, run ID, length int) []byte {
+		h := make([]byte, HeaderLen)
+		Put(h, kind, run, length)
+		return h
+	}
+	for name, bad := range map[string][]byte{
+		"wrong magic":  append([]byte{0xB1}, frame(Stdout, run, 0)[1:]...),
+		"reserved":     append([]byte{0xB0, byte(Stdout), 1}, frame(Stdout, run, 0)[3:]...),
+		"unknown kind": frame(0x30, run, 0),
+		"host's kind":  frame(Start, run, 0),
+		"too long":     frame(Stdout, run, MaxPayload+1),
+		"4 GiB":        frame(Exit, run, 1<<32-1),
+		"no run":       frame(Stdout, ID{}, 0),
+		"run in Pong":  frame(Pong, run, 0),
+		"body in none": frame(Closed, run, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := NewReader(bytes.NewReader(bad), FromAgent).Read(); !errors.Is(err, ErrViolation) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	for _, cut := range []int{1, HeaderLen - 1, HeaderLen, HeaderLen + 4} {
+		stream := Append(nil, Stdout, run, []byte("hello"))[:cut]
+		if _, err := NewReader(bytes.NewReader(stream), FromAgent).Read(); err != io.ErrUnexpectedEOF {
+			t.Errorf("cut after %d bytes: %v", cut, err)
+		}
+	}
+}
+
+// FuzzReader checks, for both sides and any cutting of the stream, that what is
+// read is what was there, within the limits, and that nothing else is taken.
+func FuzzReader(f *testing.F) {
+	f.Add(Append(nil, Stdout, run, []byte("hello")), false)
+	f.Add(Append(Append(nil, Started, run, []byte("{}")), Exit, run, []byte(`{"code":0}`)), true)
+	f.Add(Append(nil, Start, run, bytes.Repeat([]byte("x"), 3*MaxPayload)), false)
+	f.Add([]byte{0xB0, 0x43, 0, 0, 0xff, 0xff, 0xff, 0xff}, true)
+	f.Fuzz(func(t *testing.T, stream []byte, agent bool) {
+		whole := readAll(t, bytes.NewReader(stream), Side(agent))
+		if bytewise := readAll(t, iotest.OneByteReader(bytes.NewReader(stream)), Side(agent)); !bytes.Equal(whole, bytewise) {
+			t.Errorf("read at once %x, byte by byte %x", whole, bytewise)
+		}
+		if !bytes.HasPrefix(stream, whole) {
+			t.Errorf("read %x from %x", whole, stream)
+		}
+	})
+}
+
+// readAll returns the frames that were read as they stood in the stream.
+func readAll(t *testing.T, r io.Reader, side Side) (all []byte) {
+	rd := NewReader(r, side)
+	for {
+		f, err := rd.Read()
+		if err != nil {
+			return all
+		}
+		if len(f.Payload) > limit(f.Kind) || !f.Kind.sentBy(side) {
+			t.Fatalf("took %v of %d bytes", f.Kind, len(f.Payload))
+		}
+		all = Append(all, f.Kind, f.Run, f.Payload)
+	}
+}
+
+func BenchmarkReader(b *testing.B) {
+	stream := Append(nil, Stdout, run, make([]byte, MaxPayload))
+	b.SetBytes(int64(len(stream)))
+	src := &loop{stream: stream}
+	r := NewReader(src, FromAgent)
+	for b.Loop() {
+		if _, err := r.Read(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// loop is the same bytes without end.
+type loop struct {
+	stream []byte
+	pos    int
+}
+
+func (l *loop) Read(p []byte) (int, error) {
+	n := copy(p, l.stream[l.pos:])
+	l.pos = (l.pos + n) % len(l.stream)
+	return n, nil
+}
