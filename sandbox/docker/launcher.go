@@ -137,8 +137,11 @@ func (l *Launcher) launch(ctx context.Context, e *engine, id string, spec sandbo
 		l.logger.Debug("box's own socket does not work, trying a relay", "box", id, "engine", e.endpoint.Host, "err", err)
 	}
 	b, err := l.start(ctx, e, p, pathRelay)
+	if unseen(err) && p.withoutHost() {
+		b, err = l.start(ctx, e, p, pathRelay)
+	}
 	if err != nil {
-		return nil, p.abandon(err)
+		return nil, p.abandon(blind(err, p))
 	}
 	if path == pathSocket {
 		l.logger.Info("engine does not share its file system with this process, boxes are reached by a relay", "engine", e.endpoint.Host)

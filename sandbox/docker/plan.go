@@ -138,6 +138,44 @@ func (p *plan) abandon(err error) error {
 	return err
 }
 
+// unseen reports whether an engine refused to mount a directory of ours because
+// it sees another file system than we do, in a machine or container of its own.
+func unseen(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, words := range []string{"bind source path does not exist", "mounts denied", "is not shared from", "not a shared"} {
+		if strings.Contains(strings.ToLower(err.Error()), words) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutHost changes a plan so that nothing of it lies on the host, and
+// reports whether that could be done: a workspace that somebody named cannot
+// lie elsewhere.
+func (p *plan) withoutHost() bool {
+	c := &p.request
+	if c.Workspace != "" && p.workspace.own == "" {
+		return false
+	}
+	p.workspace.release()
+	p.workspace.own = ""
+	c.Workspace, c.Passwd, c.Group = "", "", ""
+	return true
+}
+
+// blind makes an error of an engine that cannot see a workspace one that the
+// user can act on.
+func blind(err error, p *plan) error {
+	if !unseen(err) {
+		return err
+	}
+	return sandbox.Errorf(sandbox.InvalidArgument, "Share the directory with the engine (Docker Desktop: Settings, Resources, File sharing), or leave the workspace out.",
+		"The engine does not see the workspace %s: %w", p.request.Workspace, err)
+}
+
 // place chooses the workspace and, with it, the user.
 func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 	c := &p.request
@@ -275,6 +313,9 @@ func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
 	notes := p.notes
 	for _, w := range warnings {
 		notes = l.note(notes, "The engine says: "+clean(w, 300))
+	}
+	if c.Workspace == "" {
+		notes = l.note(notes, "The engine does not share this machine's files: "+workspaceDir+" lies within the engine and ends with its box.")
 	}
 	path, tmp := p.facts.Path, home
 	if path == "" {
