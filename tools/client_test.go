@@ -3,8 +3,11 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,15 +61,13 @@ func callTool(t *testing.T, c *client.Client, tool, args string) answer {
 	req.Params.Arguments = json.RawMessage(args)
 	res, err := c.CallTool(t.Context(), req)
 	if err != nil {
-		t.Fatalf("%s %.200s: %v", tool, args, err)
+		t.Errorf("%s %.200s: %v", tool, args, err)
+		return answer{}
 	}
 	raw, err := json.Marshal(res.StructuredContent)
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := answer{text: res.Content[0].(mcp.TextContent).Text, isError: res.IsError, json: string(raw)}
-	if err := json.Unmarshal(raw, &a.fields); err != nil {
-		t.Fatal(err)
+	if err := errors.Join(err, json.Unmarshal(raw, &a.fields)); err != nil {
+		t.Error(err)
 	}
 	return a
 }
@@ -160,7 +161,7 @@ func TestFailingCommands(t *testing.T) {
 	t.Run("timeout", func(t *testing.T) {
 		a := callTool(t, c, "exec", `{"cmd":"echo begun; sleep 60","timeoutSeconds":0.3}`)
 		a.has(t, map[string]any{"status": "timeout", "exitCode": nil, "code": "EXEC_TIMEOUT", "stdout": "begun\n"})
-		a.says(t, "timeout · ", "Give a larger timeoutSeconds")
+		a.says(t, "timeout (SIGTERM) · ", "Give a larger timeoutSeconds")
 	})
 	t.Run("leftover", func(t *testing.T) {
 		a := callTool(t, c, "exec", `{"cmd":"sleep 60 & echo hi"}`)
@@ -219,6 +220,8 @@ func TestLargeOutput(t *testing.T) {
 		"lines":       {`{"cmd":"yes '' | head -c 1000000","maxBytes":100000}`, maxResult, 1000000, false},
 		"asked whole": {`{"cmd":"seq 1 15000","maxBytes":100000}`, maxResult, 78894, true},
 		"angles":      {`{"cmd":"head -c 3000000 /dev/zero | tr '\\0' '<'","maxBytes":100000}`, maxResult, 3000000, false},
+		"plain":       {`{"cmd":"yes 12345678901234567890123456789012345678901234567890123456789012345678901234567890 | head -c 100000","maxBytes":100000}`, maxResult, 100000, true},
+		"dense end":   {`{"cmd":"head -c 60000 /dev/zero | tr '\\0' x; head -c 75000 /dev/zero | tr '\\0' '&'","maxBytes":100000}`, maxResult, 135000, false},
 		"zeros":       {`{"cmd":"head -c 99999 /dev/zero","maxBytes":100000}`, maxResult, 99999, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,10 +279,7 @@ func TestCancel(t *testing.T) {
 		r, err := s.Exec(ctx, "me", ExecArgs{Cmd: "echo begun; touch begun; sleep 60"}, nil)
 		ended <- outcome{r, err}
 	}()
-	for begun := false; !begun; {
-		r, err := s.Exec(t.Context(), "me", ExecArgs{Cmd: "test -e begun"}, nil)
-		begun = err == nil && *r.ExitCode == 0
-	}
+	begun(t, s, "me")
 	cancel()
 	select {
 	case r := <-ended:
@@ -335,14 +335,49 @@ func TestStoppedUnderneath(t *testing.T) {
 	ended := make(chan answer, 1)
 	c := connect(t, s)
 	go func() { ended <- callTool(t, c, "exec", `{"cmd":"touch begun; sleep 60"}`) }()
-	for begun := false; !begun; {
-		r, err := s.Exec(t.Context(), "", ExecArgs{Cmd: "test -e begun"}, nil)
-		begun = err == nil && *r.ExitCode == 0
-	}
+	begun(t, s, "")
 	box.Close()
 	a := <-ended
 	a.has(t, map[string]any{"status": "killed", "exitCode": nil})
-	a.says(t, "killed · ", "Its container was stopped.")
+	a.says(t, "killed (SIGKILL) · ", "Its container was stopped.")
+}
+
+// A box that dies under a command costs the call nothing that was printed.
+func TestLostBox(t *testing.T) {
+	s := newSet(t)
+	box, err := s.Manager.Own(t.Context(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := os.FindProcess(box.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan answer, 1)
+	c := connect(t, s)
+	go func() { ended <- callTool(t, c, "exec", `{"cmd":"echo begun; touch begun; sleep 60"}`) }()
+	begun(t, s, "")
+	if err := agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	a := <-ended
+	a.has(t, map[string]any{"status": "lost", "exitCode": nil, "code": "BOX_GONE", "stdout": "begun\n"})
+	a.says(t, "lost · ", "ended while the command ran: ", "The log has what the command printed until then.")
+	callTool(t, c, "exec", `{"cmd":"echo again"}`).has(t, map[string]any{"stdout": "again\n"})
+}
+
+// begun waits until a command has made the file of that name.
+func begun(t *testing.T, s *Set, owner string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		r, err := s.Exec(t.Context(), owner, ExecArgs{Cmd: "test -e begun"}, nil)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the other command does not begin: %v", err)
+		}
+		if *r.ExitCode == 0 {
+			return
+		}
+	}
 }
 
 func TestProgress(t *testing.T) {
@@ -372,6 +407,53 @@ func TestProgress(t *testing.T) {
 	cancel()
 	s.Manager.Close()
 	<-ended
+}
+
+// slow is a backend that tells what it does, and says that it isolates.
+type slow struct{ sandbox.Launcher }
+
+func (s slow) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
+	if spec.Progress != nil {
+		spec.Progress("pulling")
+		spec.Progress("pulled")
+	}
+	return s.Launcher.Launch(ctx, id, spec)
+}
+
+func (slow) Isolates() bool { return true }
+
+func TestProgressOfStart(t *testing.T) {
+	c := connect(t, &Set{Manager: boxtest.Manager(t, slow{boxtest.Agent(t)}, sandbox.Spec{})})
+	heard := make(chan map[string]any, 16)
+	c.OnNotification(func(n mcp.JSONRPCNotification) { heard <- n.Params.AdditionalFields })
+	callTool(t, c, "start", `{}`).has(t, map[string]any{"isolated": true})
+	var req mcp.CallToolRequest
+	req.Params.Name = "start"
+	req.Params.Meta = &mcp.Meta{ProgressToken: 7}
+	if _, err := c.CallTool(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	first, second := <-heard, <-heard
+	if first["message"] != "pulling" || second["message"] != "pulled" || first["progress"].(float64) >= second["progress"].(float64) {
+		t.Errorf("%v, %v", first, second)
+	}
+}
+
+// A model's first calls may come all at once.
+func TestBurst(t *testing.T) {
+	s := newSet(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := s.Exec(t.Context(), "me", ExecArgs{Cmd: "true"}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(s.Manager.Boxes("me")); n != 1 {
+		t.Errorf("%d boxes", n)
+	}
 }
 
 func TestLimits(t *testing.T) {

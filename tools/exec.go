@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,9 +41,9 @@ func (s *Set) execTool() mcp.Tool {
 			`Without containerId: in your own container, started if need be. ` +
 			`A long output is cut to head and tail; logPath, on the host, has all of it. ` +
 			`After waitSeconds a command is not killed: status "running", it goes on; timeoutSeconds kills. ` +
-			`Files and installed things stay, shell state (cd, export) does not.`,
+			`Files stay for the next command, shell state (cd, export) does not.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
-			"cmd":{"type":"string","description":"run by bash -c"},
+			"cmd":{"type":"string","description":"for the shell"},
 			"containerId":{"type":"string","description":"of start; default: your own container"},
 			"workdir":{"type":"string","description":"default: the workspace"},
 			"env":{"type":"object","additionalProperties":{"type":"string"}},
@@ -219,7 +220,7 @@ func lastWords(run *sandbox.Run) string {
 	if line := lastLine(stdout.Text); line != "" {
 		return shorten(line, 120)
 	}
-	return shorten(lastLine(stderr.Text), 120)
+	return cmp.Or(shorten(lastLine(stderr.Text), 120), string(sandbox.Running))
 }
 
 // lastLine returns the last line of a text that has anything in it.

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,6 +16,22 @@ import (
 const (
 	execFailed  = "EXEC_FAILED"
 	execTimeout = "EXEC_TIMEOUT"
+)
+
+const (
+	// maxResult bounds a whole result as JSON, its two forms together. Hosts
+	// refuse or cut what is much longer.
+	maxResult = 200 << 10
+
+	// envelope is what the protocol puts around the two.
+	envelope = 1 << 10
+
+	// surelyFits is so much output that it fits whatever it consists of: "<"
+	// alone is written as \u003c, six bytes, and that twice.
+	surelyFits = 15_000
+
+	// maxLeftover is how many processes a result names. It counts all.
+	maxLeftover = 10
 )
 
 // ExecResult tells what became of a command. Status, ExitCode and Signal are
@@ -42,6 +59,7 @@ type ExecResult struct {
 
 	took  time.Duration
 	lines int64 // of both streams
+	shown int64 // bytes of both streams, before they were made inert
 }
 
 // LogGap says that the raw log lacks something.
@@ -88,10 +106,35 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit, lim
 	if log := run.LogStats(); !log.Complete {
 		r.Log = &LogGap{LostBytes: log.Lost, Reason: log.Reason}
 	}
-	r.show(fit(run.Output, limits))
-	r.Summary, r.SummaryBy = r.summarize(), "builtin"
 	r.Hint = strings.Join(execHints(ctx, run, exit), " ")
+	r.fit(run.Output, limits)
 	return r
+}
+
+// fit shows output within limits, and less of it where the result would grow
+// too large as JSON: in proportion first, and where what is kept turns out to
+// be the denser part, so much as is sure to fit.
+func (r *ExecResult) fit(output func(excerpt.Limits) (stdout, stderr excerpt.Excerpt), l excerpt.Limits) {
+	r.show(output(l))
+	if r.shown <= surelyFits {
+		return
+	}
+	const room = maxResult - envelope
+	size := r.size()
+	for _, n := range []int{int(r.shown) * (room - envelope) / size, surelyFits} {
+		if size <= room {
+			return
+		}
+		r.show(output(excerpt.Limits{Whole: n, Cut: n}))
+		size = r.size()
+	}
+}
+
+// size is the length of both forms as JSON.
+func (r *ExecResult) size() int {
+	structured, _ := json.Marshal(r)
+	text, _ := json.Marshal(r.Text())
+	return len(structured) + len(text)
 }
 
 func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
@@ -100,6 +143,8 @@ func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	r.OmittedBytes = stdout.OmittedBytes + stderr.OmittedBytes
 	r.OmittedLines = stdout.OmittedLines + stderr.OmittedLines
 	r.Truncated = r.OmittedBytes > 0
+	r.shown = stdout.Bytes + stderr.Bytes - r.OmittedBytes
+	r.Summary, r.SummaryBy = r.summarize(), "builtin"
 }
 
 func codeOf(e sandbox.Exit) string {
@@ -121,7 +166,7 @@ func codeOf(e sandbox.Exit) string {
 // inertNames keeps a process from putting words into our mouth by its name.
 func inertNames(procs []sandbox.Proc) []sandbox.Proc {
 	var list []sandbox.Proc
-	for _, p := range procs {
+	for _, p := range procs[:min(len(procs), maxLeftover)] {
 		name := strings.NewReplacer("\n", "␊", "\t", "␉").Replace(excerpt.Inert([]byte(p.Name)))
 		list = append(list, sandbox.Proc{Pid: p.Pid, Name: name})
 	}
@@ -141,15 +186,17 @@ func (r *ExecResult) summarize() string {
 	return fmt.Sprintf("%s; last line of %s: %s", r.ending(), from, strconv.Quote(shorten(line, 200)))
 }
 
-// ending is the verdict in a word or three.
+// ending is the verdict in a word or three: "exit 1", "exit 139 (SIGSEGV)",
+// "timeout (SIGTERM)".
 func (r *ExecResult) ending() string {
-	switch {
-	case r.Status != sandbox.Exited || r.ExitCode == nil:
-		return string(r.Status)
-	case r.Signal != "":
-		return fmt.Sprintf("exit %d (%s)", *r.ExitCode, r.Signal)
+	s := string(r.Status)
+	if r.ExitCode != nil {
+		s = strings.TrimPrefix(fmt.Sprintf("%s, exit %d", s, *r.ExitCode), "exited, ")
 	}
-	return fmt.Sprintf("exit %d", *r.ExitCode)
+	if r.Signal != "" {
+		s += " (" + r.Signal + ")"
+	}
+	return s
 }
 
 // Text renders the result for a reader who sees nothing else. The first line is
@@ -250,7 +297,7 @@ func killedHint(ctx context.Context) string {
 
 func lostHint(err error) string {
 	f := failureOf(err)
-	return strings.TrimSpace(f.Error + ". " + f.Hint)
+	return strings.TrimSpace(strings.TrimSuffix(f.Error, ".") + ". " + f.Hint)
 }
 
 func missingHint(image string) string {

@@ -1,0 +1,130 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+)
+
+func TestText(t *testing.T) {
+	r := ExecResult{
+		Status: sandbox.Exited, ExitCode: new(1), Code: execFailed, Hint: "Do better.", ContainerID: "b-1", ExecID: "e-1", LogPath: "/logs/e-1.log",
+		Log:      &LogGap{LostBytes: 1234, Reason: "the disk is full"},
+		Leftover: []sandbox.Proc{{Pid: 7, Name: "sleep"}}, LeftoverCount: 12,
+		took: 2210 * time.Millisecond,
+	}
+	r.show(excerpt.Excerpt{Text: "one\ntwo", Bytes: 7, Lines: 2}, excerpt.Excerpt{Text: "a\n[…]\nz\n", Bytes: 9000, Lines: 1202, OmittedBytes: 8996, OmittedLines: 1200})
+	const want = `exit 1 · 2.2 s · 1,204 lines · truncated: 1,200 lines, 8,996 bytes left out · log /logs/e-1.log
+summary (builtin): exit 1; last line of stderr: "z"
+code: EXEC_FAILED
+hint: Do better.
+still running: "sleep" (pid 7), 11 more
+log incomplete: 1,234 bytes are not in it: the disk is full
+containerId: b-1 · execId: e-1
+--- stdout of e-1: the next 2 lines, 7 bytes ---
+one
+two
+--- stderr of e-1: the next 3 lines, 10 bytes ---
+a
+[…]
+z
+`
+	if d := cmp.Diff(want, r.Text()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEnding(t *testing.T) {
+	for want, r := range map[string]ExecResult{
+		"exit 0":                  {Status: sandbox.Exited, ExitCode: new(0)},
+		"exit 139 (SIGSEGV)":      {Status: sandbox.Exited, ExitCode: new(139), Signal: "SIGSEGV"},
+		"running":                 {Status: sandbox.Running},
+		"timeout (SIGKILL)":       {Status: sandbox.TimedOut, Signal: "SIGKILL"},
+		"oom, exit 137 (SIGKILL)": {Status: sandbox.OOM, ExitCode: new(137), Signal: "SIGKILL"},
+		"lost":                    {Status: sandbox.Lost},
+	} {
+		if got := r.ending(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	for _, test := range []struct {
+		code, stdout, stderr, want string
+	}{
+		{"", "", "", "exit 0; no output"},
+		{"", "out\n", "err\n", `exit 0; last line of stdout: "out"`},
+		{"", "\n \n", "err\n\n", `exit 0; last line of stderr: "err"`},
+		{execFailed, "out\n", "err\n", `exit 0; last line of stderr: "err"`},
+		{execFailed, "out", "", `exit 0; last line of stdout: "out"`},
+		{"", `say "hi"`, "", `exit 0; last line of stdout: "say \"hi\""`},
+		{"", strings.Repeat("ü", 201), "", `exit 0; last line of stdout: "` + strings.Repeat("ü", 200) + `…"`},
+	} {
+		r := ExecResult{Status: sandbox.Exited, ExitCode: new(0), Code: test.code, Stdout: test.stdout, Stderr: test.stderr}
+		if got := r.summarize(); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
+	}
+}
+
+// The hostile parts of a result are made harmless before anybody sees them.
+func TestHostileNames(t *testing.T) {
+	var procs []sandbox.Proc
+	for i := range 32 {
+		procs = append(procs, sandbox.Proc{Pid: i + 1, Name: "a\nexit 0 \x1b[31m\xff"})
+	}
+	list := inertNames(procs)
+	if len(list) != maxLeftover || list[0].Name != "a␊exit 0 ␛[31m\ufffd" {
+		t.Errorf("%d, %q", len(list), list[0].Name)
+	}
+}
+
+// No output makes a result too large, and none is cut that need not be.
+func TestFit(t *testing.T) {
+	for _, text := range []string{"x", "<", "\x00", "\"\n", "ab\n", "é", "\xff"} {
+		for _, size := range []int{1000, 15_000, 50_000, 99_998, 1_000_000} {
+			k := [2]excerpt.Keeper{{Limit: 100_000}, {Limit: 100_000}}
+			fmt.Fprint(&k[0], strings.Repeat(text, size/len(text)))
+			k[1].Write([]byte("small\n"))
+			var r ExecResult
+			r.fit(func(l excerpt.Limits) (stdout, stderr excerpt.Excerpt) { return excerpt.Cut(&k[0], &k[1], l) }, excerpt.Limits{Whole: 100_004, Cut: 100_000})
+			whole, err := json.Marshal(reply(r, r.Text()))
+			if err != nil || len(whole) > maxResult {
+				t.Errorf("%q × %d: %d bytes, %v", text, size, len(whole), err)
+			}
+			if r.shown+r.OmittedBytes != k[0].Bytes()+k[1].Bytes() || r.Truncated != (r.OmittedBytes > 0) {
+				t.Errorf("%q × %d: %d shown, %d omitted", text, size, r.shown, r.OmittedBytes)
+			}
+			if r.Truncated && len(whole) < maxResult*8/10 && r.shown > surelyFits {
+				t.Errorf("%q × %d: only %d bytes", text, size, len(whole))
+			}
+		}
+	}
+}
+
+func TestCodes(t *testing.T) {
+	for _, test := range []struct {
+		exit sandbox.Exit
+		want string
+	}{
+		{sandbox.Exit{Status: sandbox.Exited}, ""},
+		{sandbox.Exit{Status: sandbox.Exited, Code: 1}, execFailed},
+		{sandbox.Exit{Status: sandbox.Running, Code: -1}, ""},
+		{sandbox.Exit{Status: sandbox.TimedOut, Code: 143}, execTimeout},
+		{sandbox.Exit{Status: sandbox.Killed, Code: 0}, execFailed},
+		{sandbox.Exit{Status: sandbox.OOM, Code: 137}, execFailed},
+		{sandbox.Exit{Status: sandbox.Lost, Code: -1}, sandbox.BoxGone},
+	} {
+		if got := codeOf(test.exit); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.exit, got, test.want)
+		}
+	}
+}
