@@ -1,0 +1,105 @@
+package excerpt
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func keep(limit int, writes ...string) *Keeper {
+	k := &Keeper{Limit: limit}
+	for _, w := range writes {
+		k.Write([]byte(w))
+	}
+	return k
+}
+
+func numbered(from, to int) string {
+	var b strings.Builder
+	for i := from; i <= to; i++ {
+		fmt.Fprintf(&b, "line %04d\n", i)
+	}
+	return b.String()
+}
+
+func TestCut(t *testing.T) {
+	limits := Limits{Whole: 100, Cut: 80}
+	for name, tt := range map[string]struct {
+		out, err *Keeper
+		want     Excerpt // of stdout
+	}{
+		"nothing": {keep(100), keep(100), Excerpt{}},
+		"fits":    {keep(100, "a\n", "b"), keep(100), Excerpt{Text: "a\nb", Bytes: 3, Lines: 2}},
+		"just fits with the other": {keep(100, numbered(1, 5)), keep(100, strings.Repeat("e", 50)),
+			Excerpt{Text: numbered(1, 5), Bytes: 50, Lines: 5}},
+		"head and tail on line borders": {keep(100, numbered(1, 1000)), keep(100), Excerpt{
+			Text:  numbered(1, 2) + "[… 992 lines, 9,920 bytes left out …]\n" + numbered(995, 1000),
+			Bytes: 10000, Lines: 1000, OmittedBytes: 9920, OmittedLines: 992,
+		}},
+		"the small one is whole": {keep(100, "only\n"), keep(100, numbered(1, 1000)), Excerpt{Text: "only\n", Bytes: 5, Lines: 1}},
+		"one long line": {keep(100, strings.Repeat("x", 1000)), keep(100), Excerpt{
+			Text:  strings.Repeat("x", 20) + "\n[… 0 lines, 920 bytes left out …]\n" + strings.Repeat("x", 60),
+			Bytes: 1000, Lines: 1, OmittedBytes: 920,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := Cut(tt.out, tt.err, limits)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestInert(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain\ttext\n":          "plain\ttext\n",
+		"a\r\nb\rc":              "a\nb␍c",
+		"\x1b[31mred\x1b[0m":     "␛[31mred␛[0m",
+		"bell\a nul\x00 del\x7f": "bell␇ nul␀ del␡",
+		"grüße 日本 🎉":             "grüße 日本 🎉",
+		"bad \xff\xfe":           "bad ��",
+		"rtl \u202e x":           "rtl � x",
+		"c1 \u009b31m":           "c1 �31m",
+	} {
+		if got := Inert([]byte(in)); got != want {
+			t.Errorf("Inert(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// FuzzCut checks that an excerpt is true whatever is written in whatever
+// pieces: valid text, bounded, with counts that add up.
+func FuzzCut(f *testing.F) {
+	f.Add([]byte("hello\nworld\n"), uint16(3), uint16(10), uint16(8))
+	f.Add(bytes.Repeat([]byte("日本語\n"), 100), uint16(7), uint16(50), uint16(40))
+	f.Add(bytes.Repeat([]byte{0xff}, 300), uint16(1), uint16(16), uint16(16))
+	f.Fuzz(func(t *testing.T, text []byte, piece, whole, cut uint16) {
+		l := Limits{Whole: int(whole), Cut: int(min(cut, whole))}
+		out, errs := &Keeper{Limit: l.Whole}, &Keeper{Limit: l.Whole}
+		for rest := text; len(rest) > 0; {
+			n := min(int(piece)+1, len(rest))
+			out.Write(rest[:n])
+			errs.Write(rest[:n/2])
+			rest = rest[n:]
+		}
+		e, _ := Cut(out, errs, l)
+		if !utf8.ValidString(e.Text) || strings.ContainsAny(e.Text, "\x00\x1b\x7f\r") {
+			t.Errorf("%q", e.Text)
+		}
+		if e.Bytes != int64(len(text)) || e.OmittedBytes < 0 || e.OmittedBytes > e.Bytes || e.OmittedLines > e.Lines {
+			t.Errorf("%+v of %d bytes", e, len(text))
+		}
+		// A byte becomes three at most, and one line of ours is added.
+		if len(e.Text) > 3*l.Whole+100 {
+			t.Errorf("%d bytes for limits %+v", len(e.Text), l)
+		}
+		if e.OmittedBytes == 0 && e.Text != Inert(text) {
+			t.Errorf("nothing left out, but %q is not %q", e.Text, text)
+		}
+	})
+}
