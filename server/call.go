@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime/debug"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// recovered turns a panic in a tool into a result that a model can read. The
+// middleware of mcp-go's own would make a protocol error of it, which hosts
+// show to nobody.
+func (s *Server) recovered(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (result *mcp.CallToolResult, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.logger().Error("tool panicked", "tool", req.Params.Name, "panic", p, "stack", string(debug.Stack()))
+				result, err = failure(sandbox.Errorf(sandbox.Internal,
+					"This is a bug in warmbox, and its log has the details. Try once more, or do it another way.",
+					"%s broke down", req.Params.Name)), nil
+			}
+		}()
+		return next(ctx, req)
+	}
+}
+
+// admitted lets a session's calls in, up to its limit, and ends them with it.
+func (s *Server) admitted(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		c, ok := ctx.Value(callerKey{}).(caller)
+		if !ok {
+			return next(ctx, req)
+		}
+		most := maxCalls
+		if req.Params.Name == "stop" {
+			most = math.MaxInt // the way out of too many calls must stay open
+		}
+		ctx, leave, err := c.session.enter(ctx, most)
+		if err != nil {
+			return failure(err), nil
+		}
+		defer leave()
+		return next(ctx, req)
+	}
+}
+
+// failure renders an error in the form of the tools' own: as text and as
+// structured content, because a host shows its model only one of the two.
+func failure(err error) *mcp.CallToolResult {
+	e := &sandbox.Error{Code: sandbox.Internal, Text: err.Error()}
+	errors.As(err, &e)
+	text := e.Code + ": " + e.Text
+	content := map[string]any{"error": e.Text, "code": e.Code}
+	if e.Hint != "" {
+		text += "\n" + e.Hint
+		content["hint"] = e.Hint
+	}
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{mcp.NewTextContent(text)},
+		StructuredContent: content,
+		IsError:           true,
+	}
+}
