@@ -34,7 +34,7 @@ install() {
 	say "installing $* with apt-get"
 	apt_update
 	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-		-o DPkg::Lock::Timeout=300 "$@" </dev/null >&2 || die "apt-get could not install $*"
+		-o DPkg::Lock::Timeout=300 "$@" </dev/null >/dev/null || die "apt-get could not install $*"
 }
 
 # One source of many that fails is no reason to give up: the install that follows knows what it lacks.
@@ -69,7 +69,7 @@ image() {
 		return
 	fi
 	say "building image $name on $1 (a minute or so)"
-	# The proxy arguments count only where the environment has them.
-	"$DOCKER" build --target slim --build-arg "BASE=$1" --label "dev.warmbox.recipe=$recipe" -t $name \
-		--build-arg http_proxy --build-arg https_proxy --build-arg no_proxy - <Dockerfile.sandbox >&2
+	# The proxy arguments count only where the environment has them. A quiet build that fails prints what it kept back.
+	"$DOCKER" build -q --target slim --build-arg "BASE=$1" --label "dev.warmbox.recipe=$recipe" -t $name \
+		--build-arg http_proxy --build-arg https_proxy --build-arg no_proxy - <Dockerfile.sandbox >/dev/null
 }

@@ -1,0 +1,22 @@
+# Short names for what the scripts do; nothing is done only here.
+
+# one conversation with a model's client, printed
+try *args:
+    scripts/try {{args}}
+
+# set-up, checks and every test, or those given
+test *args:
+    scripts/test {{args}}
+
+# checks and every test, with no set-up: for after the first time
+check:
+    scripts/check
+    go test -race ./...
+
+# warmbox beside the other ways to run a command
+bench *args:
+    go test -run '^$' -bench . {{args}} ./bench
+
+# the image that boxes run in; `just image --target full` for the large one
+image *args:
+    go run ./cmd/warmbox image build {{args}}
