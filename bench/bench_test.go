@@ -30,7 +30,7 @@ func compare(b *testing.B, with, w way, unit string) {
 	b.ReportMetric(0, "ns/op") // of both ways and of what is not timed: no figure
 	b.ReportMetric(p50(mine).Seconds()*1000, "p50-ms")
 	b.ReportMetric(percentile(mine, 95).Seconds()*1000, "p95-ms")
-	b.ReportMetric(ratio(p50(mine), p50(theirs)), unit)
+	b.ReportMetric(float64(p50(mine))/float64(p50(theirs)), unit)
 }
 
 func newTestBed(b *testing.B) *bed {

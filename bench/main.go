@@ -21,7 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"text/tabwriter"
+	"strconv"
 	"time"
 )
 
@@ -54,22 +54,18 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, o options, stdout io.Writer) (err error) {
+func run(ctx context.Context, o options, out io.Writer) (err error) {
 	b, err := newBed(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	out := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "%s/%s, %d CPUs, engine %s, image %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.engine.version, o.image)
-	for _, part := range []func(context.Context, *bed, io.Writer) error{
+	for _, report := range []func(context.Context, *bed, io.Writer) error{
 		reportIdle, reportWays, reportCommands, reportStarts, reportBulk,
 	} {
 		fmt.Fprintln(out)
-		if err := part(ctx, b, out); err != nil {
-			return err
-		}
-		if err := out.Flush(); err != nil {
+		if err := report(ctx, b, out); err != nil {
 			return err
 		}
 	}
@@ -85,9 +81,9 @@ func reportIdle(ctx context.Context, b *bed, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "resident memory, idle\tMB\t")
-	fmt.Fprintf(out, "server\t%s\t\n", megabytes(memory(b.server.pid, "VmRSS")))
-	fmt.Fprintf(out, "agent\t%s\t\n", megabytes(memory(agent, "VmRSS")))
+	row(out, "resident memory, idle", "MB")
+	row(out, "server", megabytes(memory(b.server.pid, "VmRSS")))
+	row(out, "agent", megabytes(memory(agent, "VmRSS")))
 	return nil
 }
 
@@ -97,25 +93,26 @@ func reportWays(ctx context.Context, b *bed, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "bash -c true, %d rounds\tp50 ms\tp95 ms\t× local\t× docker exec\t\n", b.rounds)
 	local, dockerExec := p50(times[0]), p50(times[len(times)-2])
+	row(out, fmt.Sprintf("bash -c true, %d rounds", b.rounds), "p50 ms", "p95 ms", "× local", "docker exec ÷")
 	for i, w := range ways {
 		p := p50(times[i])
-		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t%.3f\t\n", w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, local), ratio(p, dockerExec))
+		row(out, w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, local), ratio(dockerExec, p))
 	}
 	return nil
 }
 
-// reportCommands compares what is more than nothing, warmbox and local only.
+// reportCommands compares warmbox with the local shell only, without the work
+// that an engine leaves behind for the next one to meet.
 func reportCommands(ctx context.Context, b *bed, out io.Writer) error {
-	fmt.Fprintf(out, "command, %d rounds, p50 ms\tlocal\twarmbox\t× local\t\n", b.rounds)
-	for _, cmd := range []string{"echo hello", "ls /", "cat /etc/passwd | sort | wc -l"} {
+	row(out, fmt.Sprintf("p50 ms, %d rounds", b.rounds), "local", "warmbox", "× local")
+	for _, cmd := range []string{"true", "echo hello", "ls /", "cat /etc/passwd | sort | wc -l"} {
 		times, err := interleave(ctx, b.ways(cmd)[:2], b.rounds)
 		if err != nil {
 			return err
 		}
 		local, warm := p50(times[0]), p50(times[1])
-		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t\n", cmd, ms(local), ms(warm), ratio(warm, local))
+		row(out, cmd, ms(local), ms(warm), ratio(warm, local))
 	}
 	return nil
 }
@@ -126,14 +123,16 @@ func reportStarts(ctx context.Context, b *bed, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "cold start, %d rounds\tp50 ms\tp95 ms\t× bare\t\n", b.starts)
 	bare := p50(times[0])
+	row(out, fmt.Sprintf("cold start, %d rounds", b.starts), "p50 ms", "p95 ms", "× bare")
 	for i, w := range ways {
 		p := p50(times[i])
-		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t\n", w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, bare))
+		row(out, w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, bare))
 	}
 	return nil
 }
+
+const bulkBytes = 200_000_000
 
 // reportBulk runs one command that prints 200 MB.
 func reportBulk(ctx context.Context, b *bed, out io.Writer) error {
@@ -148,12 +147,19 @@ func reportBulk(ctx context.Context, b *bed, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "one command that prints 200 MB\t\t")
-	fmt.Fprintf(out, "seconds\t%.2f\t\n", took.Seconds())
-	fmt.Fprintf(out, "bytes of the reply\t%d\t\n", r.replyBytes)
-	fmt.Fprintf(out, "bytes of the log\t%d\t\n", info.Size())
-	fmt.Fprintf(out, "growth of the server's peak memory, MB\t%s\t\n", megabytes(memory(b.server.pid, "VmHWM")-before))
+	growth := max(0, memory(b.server.pid, "VmHWM")-before)
+	row(out, "one command that prints 200 MB", "")
+	row(out, "time, s", fmt.Sprintf("%.2f", took.Seconds()))
+	row(out, "reply, bytes", strconv.Itoa(r.replyBytes))
+	row(out, "log, bytes", strconv.FormatInt(info.Size(), 10))
+	row(out, "growth of the server's peak, MB", megabytes(growth))
 	return nil
 }
 
-const bulkBytes = 200_000_000
+func row(out io.Writer, name string, cells ...string) {
+	fmt.Fprintf(out, "%-34s", name)
+	for _, cell := range cells {
+		fmt.Fprintf(out, "%14s", cell)
+	}
+	fmt.Fprintln(out)
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -20,13 +21,13 @@ type way struct {
 // warmUps are rounds whose times are dropped: caches, pools, the first box.
 const warmUps = 3
 
-// interleave does every way once a round, each round beginning with another
-// one, and returns the times by way.
+// interleave does every way once a round and returns the times by way. Each
+// round has an order of its own, since every way leaves work behind, in the
+// engine or the kernel, that the next one meets.
 func interleave(ctx context.Context, ways []way, rounds int) ([][]time.Duration, error) {
 	times := make([][]time.Duration, len(ways))
 	for round := range rounds + warmUps {
-		for i := range ways {
-			i = (i + round) % len(ways)
+		for _, i := range rand.Perm(len(ways)) {
 			took, err := timed(ctx, ways[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", ways[i].name, err)
@@ -60,7 +61,7 @@ func percentile(times []time.Duration, p int) time.Duration {
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
-func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
+func ratio(a, b time.Duration) string { return fmt.Sprintf("%.2f", float64(a)/float64(b)) }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }
 
