@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/docker"
+	"github.com/warmbox/warmbox/sandbox/launch"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/tools"
+)
+
+// newManager makes what the settings describe. It starts nothing, but proves
+// that logs can be kept: a server that finds out with the first command has
+// promised too much.
+func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
+	logs, err := newLogs(c, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := logs.Check(); err != nil {
+		return nil, err
+	}
+	launcher, err := newLauncher(c, log)
+	if err != nil {
+		return nil, err
+	}
+	return &sandbox.Manager{
+		Launcher: launcher, Logs: logs, Defaults: boxSpec(c),
+		Images: c.Images.Allow, MaxBoxes: c.MaxBoxes, Logger: log,
+	}, nil
+}
+
+// newLogs finds where raw logs go. A box must not reach them: they hold what
+// other boxes printed, and its own are evidence.
+func newLogs(c *config, log *slog.Logger) (*rawlog.Store, error) {
+	dir := c.Log.Dir
+	if dir == "" {
+		state, err := stateDir()
+		if err != nil {
+			return nil, fmt.Errorf("no place for raw logs: %w; set --log-dir, or log.dir in the configuration file", err)
+		}
+		dir = filepath.Join(state, "logs")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if c.Workspace != "" && within(c.Workspace, dir) {
+		return nil, fmt.Errorf("the log directory %s lies in the workspace %s, where boxes could change it; choose one outside with --log-dir", dir, c.Workspace)
+	}
+	return &rawlog.Store{Dir: dir, MaxRun: int64(c.Log.MaxRun), Logger: log}, nil
+}
+
+// within reports whether path is dir or below it, wherever symbolic links lead.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(resolved(dir), resolved(path))
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// resolved follows the symbolic links of the part of a path that is there.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolved(parent), filepath.Base(path))
+}
+
+func newLauncher(c *config, log *slog.Logger) (sandbox.Launcher, error) {
+	switch c.Backend {
+	case "docker":
+		return newDocker(c, log)
+	case "process":
+		return newProcess(log)
+	}
+	return nil, fmt.Errorf("there is no backend %q", c.Backend)
+}
+
+func newDocker(c *config, log *slog.Logger) (*docker.Launcher, error) {
+	state, err := stateDir()
+	if err != nil && c.Workspace == "" {
+		return nil, fmt.Errorf("no place for workspaces: %w; name one with --workspace, or set XDG_STATE_HOME", err)
+	}
+	return docker.New(docker.Config{
+		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp,
+		StateDir: state, Logger: log,
+	}), nil
+}
+
+func newProcess(log *slog.Logger) (*launch.Process, error) {
+	state, err := stateDir()
+	if err != nil {
+		return nil, fmt.Errorf("no place for workspaces: %w; set XDG_STATE_HOME", err)
+	}
+	log.Warn("the process backend isolates nothing: commands run on this host, as the user who runs warmbox")
+	return &launch.Process{Agent: launch.EmbeddedAgent, Workspaces: filepath.Join(state, "workspaces")}, nil
+}
+
+func boxSpec(c *config) sandbox.Spec {
+	return sandbox.Spec{
+		Image: c.Images.Default, Network: c.Network, User: c.User,
+		Workspace: c.Workspace, ReadOnly: c.WorkspaceMode == "ro",
+		Memory: int64(c.Exec.Memory), CPUs: c.Exec.CPU, Pids: c.Exec.Pids, Tmp: int64(c.TmpSize),
+	}
+}
+
+func newTools(c *config, m *sandbox.Manager, log *slog.Logger) *tools.Set {
+	return &tools.Set{
+		Manager: m, Wait: time.Duration(c.Exec.Wait), Timeout: time.Duration(c.Exec.Timeout), Logger: log,
+	}
+}

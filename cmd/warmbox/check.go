@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/policy"
+)
+
+// check holds the values against what they may be, so that nobody behind it
+// needs to. The error names where the value came from.
+func (c *config) check() error {
+	for _, r := range c.rules() {
+		if r.err != nil {
+			return fmt.Errorf("%s: %w", c.origin[r.key], r.err)
+		}
+	}
+	return nil
+}
+
+type rule struct {
+	key string
+	err error
+}
+
+func (c *config) rules() []rule {
+	return []rule{
+		{"backend", oneOf(c.Backend, "docker", "process")},
+		{"network", oneOf(c.Network, "none", "bridge")},
+		{"workspace_mode", oneOf(c.WorkspaceMode, "ro", "rw")},
+		{"workspace", c.makeAbsolute(&c.Workspace, os.FileInfo.IsDir, "a directory")},
+		{"seccomp", c.makeAbsolute(&c.Seccomp, isRegular, "a file")},
+		{"user", validUser(c.User)},
+		{"tmp_size", between(c.TmpSize, 1<<20, 1<<40)},
+		{"max_boxes", between(c.MaxBoxes, 1, 1000)},
+		{"images.default", notEmpty(c.Images.Default)},
+		{"images.allow", validGlobs(c.Images.Allow)},
+		{"exec.timeout", between(time.Duration(c.Exec.Timeout), time.Second, 24*time.Hour)},
+		{"exec.wait", between(time.Duration(c.Exec.Wait), 0, 10*time.Minute)},
+		{"exec.memory", between(c.Exec.Memory, 16<<20, 1<<50)},
+		{"exec.cpu", between(c.Exec.CPU, 0.01, 1024)},
+		{"exec.pids", between(c.Exec.Pids, 16, math.MaxInt32)},
+		{"exec.whitelist", noWhitelist(c.Exec.Whitelist)},
+		{"log.level", oneOf(strings.ToLower(c.Log.Level), "debug", "info", "warn", "error")},
+		{"log.format", oneOf(c.Log.Format, "text", "json")},
+		{"log.max_run", between(c.Log.MaxRun, 1<<10, 1<<50)},
+	}
+}
+
+func oneOf(value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%q is not one of %s%s", value, strings.Join(allowed, ", "), didYouMean(value, allowed))
+}
+
+func between[T int | int64 | float64 | size | time.Duration](value, least, most T) error {
+	if value >= least && value <= most {
+		return nil
+	}
+	return fmt.Errorf("%v is not between %v and %v", value, least, most)
+}
+
+func notEmpty(value string) error {
+	if value == "" {
+		return fmt.Errorf("it cannot be empty")
+	}
+	return nil
+}
+
+// makeAbsolute resolves a path against the directory that the program was
+// started in, and looks whether what it names is there.
+func (c *config) makeAbsolute(path *string, is func(os.FileInfo) bool, what string) (err error) {
+	if *path == "" {
+		return nil
+	}
+	if *path, err = filepath.Abs(*path); err != nil {
+		return err
+	}
+	info, err := os.Stat(*path)
+	if err == nil && !is(info) {
+		err = fmt.Errorf("%s is not %s", *path, what)
+	}
+	return err
+}
+
+func isRegular(info os.FileInfo) bool { return info.Mode().IsRegular() }
+
+func validUser(user string) error {
+	var uid, gid uint32
+	if user == "" {
+		return nil
+	}
+	if n, err := fmt.Sscanf(user, "%d:%d", &uid, &gid); n != 2 || err != nil || fmt.Sprintf("%d:%d", uid, gid) != user {
+		return fmt.Errorf("%q is not a user and a group by their numbers, such as 1000:1000", user)
+	}
+	return nil
+}
+
+func validGlobs(list []string) error {
+	for _, entry := range list {
+		if !policy.ValidGlob(entry) {
+			return fmt.Errorf("%q is not a pattern that can be read; write it such as golang:* or ghcr.io/acme/*", entry)
+		}
+	}
+	return nil
+}
+
+// noWhitelist refuses what this version would not keep: a list that nobody
+// checks commands against promises a safety that is not there.
+func noWhitelist(list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this version cannot check commands against a whitelist, so it does not take one; leave it out: the box is what confines commands")
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/agentbin"
+	"github.com/warmbox/warmbox/sandbox/docker"
+)
+
+func doctorCommand() command {
+	return command{
+		name:  "doctor",
+		short: "looks at all that warmbox needs, and says what to do about what is missing",
+		long: "Looks at all that warmbox needs: the engine, the image, the agent, limits, directories. Then it starts a box and\n" +
+			"runs a command in it. Each line says ok, warn or fail, and what to do. It exits with 1 if anything failed.",
+		run: examine,
+	}
+}
+
+// A doctor looks at one thing after the other and tells of each at once: the
+// next one may take its time.
+type doctor struct {
+	*call
+	out    io.Writer
+	failed bool
+}
+
+func examine(ctx context.Context, c *call) error {
+	d := &doctor{call: c, out: c.stdout}
+	d.checkConfig()
+	logsKept := d.checkLogs()
+	ready := true
+	if c.config.Backend == "docker" {
+		ready = d.checkEngine(ctx)
+	} else {
+		d.warn("backend", "process isolates nothing: commands run on this machine, as this user", "use --backend docker where an engine is at hand")
+		ready = d.checkAgent(runtime.GOARCH)
+	}
+	if ready && logsKept {
+		d.checkBox(ctx)
+	}
+	if d.failed {
+		return &codeError{code: exitFailed}
+	}
+	return nil
+}
+
+func (d *doctor) ok(about, what string) { d.say("ok", about, what, "") }
+
+func (d *doctor) warn(about, what, try string) { d.say("warn", about, what, try) }
+
+func (d *doctor) fail(about string, err error) {
+	var try string
+	if e, ok := errors.AsType[*sandbox.Error](err); ok {
+		try = e.Hint
+	}
+	d.failed = true
+	d.say("fail", about, err.Error(), try)
+}
+
+func (d *doctor) say(verdict, about, what, try string) {
+	fmt.Fprintf(d.out, "%-4s  %-8s  %s\n", verdict, about, what)
+	if try != "" {
+		fmt.Fprintf(d.out, "%-4s  %-8s  → %s\n", "", "", try)
+	}
+}
+
+func (d *doctor) checkConfig() {
+	d.ok("version", "warmbox "+version())
+	if d.config.file == "" {
+		d.ok("config", "no configuration file, so the defaults hold")
+	} else {
+		d.ok("config", "read from "+d.config.file)
+	}
+	for name, meant := range misspelt() {
+		d.warn("config", "the environment variable "+name+" means nothing", "did you mean "+meant+"?")
+	}
+}
+
+func (d *doctor) checkLogs() bool {
+	logs, err := newLogs(d.config, d.log)
+	if err == nil {
+		err = logs.Check()
+	}
+	if err != nil {
+		d.fail("logs", err)
+		return false
+	}
+	d.ok("logs", "raw logs are kept in "+logs.Dir)
+	return true
+}
+
+func (d *doctor) checkAgent(arch string) bool {
+	agent, err := agentbin.For(arch)
+	if err != nil {
+		d.fail("agent", err)
+		return false
+	}
+	d.ok("agent", fmt.Sprintf("for linux/%s, %.1f MB", arch, float64(len(agent))/1e6))
+	return true
+}
+
+// checkEngine reports whether a box can be tried.
+func (d *doctor) checkEngine(ctx context.Context) bool {
+	launcher, err := newDocker(d.config, d.log)
+	var e docker.Engine
+	if err == nil {
+		e, err = launcher.Probe(ctx)
+	}
+	if err != nil {
+		d.fail("engine", err)
+		return false
+	}
+	rootless := ""
+	if e.Rootless {
+		rootless = ", rootless"
+	}
+	d.ok("engine", fmt.Sprintf("version %s at %s, from %s%s; %s/%s, %d CPUs, %d GB of memory",
+		e.Version, e.Endpoint, e.Found, rootless, e.OS, e.Arch, e.CPUs, e.Memory>>30))
+	d.checkRunc(e)
+	d.checkLimits(e)
+	agent := d.checkAgent(e.Arch)
+	return d.checkImage(e) && agent
+}
+
+func (d *doctor) checkRunc(e docker.Engine) {
+	switch {
+	case e.RuncWarning != "":
+		d.warn("runc", e.Runc+": "+e.RuncWarning, "")
+	case e.Runc != "":
+		d.ok("runc", e.Runc)
+	}
+}
+
+func (d *doctor) checkLimits(e docker.Engine) {
+	cgroup := fmt.Sprintf("cgroup v%s (%s)", e.Cgroup, e.CgroupDriver)
+	if len(e.Unlimited) > 0 {
+		d.warn("limits", cgroup+" does not enforce limits of "+strings.Join(e.Unlimited, ", ")+": a box can take more of them than it should",
+			"have the kernel or the init system delegate these controllers to the engine")
+		return
+	}
+	d.ok("limits", cgroup+" enforces memory, swap, CPUs and processes")
+}
+
+func (d *doctor) checkImage(e docker.Engine) bool {
+	switch {
+	case e.HasImage:
+		d.ok("image", e.Image+" is there")
+		return true
+	case strings.HasPrefix(e.Image, ownImages):
+		target := strings.TrimPrefix(e.Image, ownImages)
+		d.fail("image", sandbox.Errorf(sandbox.ImageNotFound, "warmbox image build --target "+target, "%s is not there yet", e.Image))
+	default:
+		d.warn("image", e.Image+" is not there; the first box pulls it, and takes that much longer", "docker pull "+e.Image)
+	}
+	return false
+}
+
+// boxPatience bounds the trial: a box takes well under a second to start.
+const boxPatience = 30 * time.Second
+
+// checkBox starts a box the way that a client would, and runs a command.
+func (d *doctor) checkBox(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, boxPatience)
+	defer cancel()
+	manager, err := newManager(d.config, d.log)
+	if err != nil {
+		d.fail("box", err)
+		return
+	}
+	defer manager.Close()
+	start := time.Now()
+	box, err := manager.Own(ctx, "", nil)
+	if err != nil {
+		d.fail("box", err)
+		return
+	}
+	started := time.Since(start)
+	took, err := fastest(ctx, box)
+	if err != nil {
+		d.fail("box", err)
+		return
+	}
+	d.ok("box", fmt.Sprintf("started in %v, reached by its %s; a command takes %v",
+		started.Round(time.Millisecond), box.Place.Path, took.Round(10*time.Microsecond)))
+	for _, note := range box.Place.Notes {
+		d.warn("box", note, "")
+	}
+}
+
+// fastest runs a command that does nothing a few times: the first one pays for
+// what later ones find ready.
+func fastest(ctx context.Context, box *sandbox.Box) (best time.Duration, err error) {
+	const times = 5
+	for range times {
+		run, err := box.Exec(ctx, sandbox.Command{Cmd: "true", Timeout: boxPatience})
+		if err != nil {
+			return 0, err
+		}
+		select {
+		case <-run.Done():
+		case <-ctx.Done():
+			return 0, fmt.Errorf("a command that does nothing has not ended: %w", ctx.Err())
+		}
+		exit := run.Exit()
+		if exit.Err != nil || exit.Code != 0 {
+			return 0, fmt.Errorf("a command that does nothing ended with %s, code %d: %w", exit.Status, exit.Code, exit.Err)
+		}
+		if best == 0 || exit.Took < best {
+			best = exit.Took
+		}
+	}
+	return best, nil
+}

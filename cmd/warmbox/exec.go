@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/tools"
+)
+
+func execCommand() command {
+	var asJSON bool
+	return command{
+		name: "exec", args: "-- CMD…",
+		short: "runs one command in a box, and prints what a model would see",
+		long: "Runs one command in a box of its own, the way that a model's call does, and prints the text that the model\n" +
+			"would get. One word is a line for the shell; several are a program and its arguments. Standard input is passed\n" +
+			"on unless it is a terminal.\n\n" +
+			"  warmbox exec -- 'ls | wc -l'\n" +
+			"  warmbox exec --workspace . -- go test ./...\n\n" +
+			"It exits as the command does: with its code, or with 128 and the number of the signal that ended it. It exits\n" +
+			"with 124 if the command took too long, and with 125 if it could not be run to its end.",
+		flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&asJSON, "json", false, "print the structured result instead of the text")
+		},
+		run: func(ctx context.Context, c *call) error {
+			if len(c.args) == 0 {
+				return &usageError{"exec wants a command behind its flags", "exec"}
+			}
+			code, err := execOnce(ctx, c, asJSON)
+			if err != nil || code != 0 {
+				return &codeError{code, err}
+			}
+			return nil
+		},
+	}
+}
+
+func execOnce(ctx context.Context, c *call, asJSON bool) (code int, err error) {
+	manager, err := newManager(c.config, c.log)
+	if err != nil {
+		return exitExec, err
+	}
+	defer manager.Close()
+	set := newTools(c.config, manager, c.log)
+	// Nobody asks again for a command that still runs, so this call waits for
+	// its end.
+	set.Wait = time.Duration(c.config.Exec.Timeout) + time.Minute
+	result, err := set.Exec(ctx, "", tools.ExecArgs{Cmd: commandLine(c.args)}, c.passedInput())
+	if err != nil {
+		return exitExec, err
+	}
+	if err := printResult(c.stdout, result, asJSON); err != nil {
+		return exitExec, err
+	}
+	return exitCode(result), nil
+}
+
+func (c *call) passedInput() io.Reader {
+	if isTerminal(c.stdin) {
+		return nil
+	}
+	return c.stdin
+}
+
+func printResult(w io.Writer, r tools.ExecResult, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(r)
+	}
+	_, err := io.WriteString(w, strings.TrimSuffix(r.Text(), "\n")+"\n")
+	return err
+}
+
+func exitCode(r tools.ExecResult) int {
+	switch {
+	case r.Status == sandbox.TimedOut:
+		return exitTimedOut
+	case r.ExitCode != nil:
+		return *r.ExitCode
+	}
+	return exitExec
+}
+
+// commandLine makes one line for the shell of the words of a command.
+func commandLine(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quote(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// quote keeps a word one word. One that a shell takes as it is stays as it is,
+// so that what the model's log shows can be read.
+func quote(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

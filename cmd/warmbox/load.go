@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// config is the settings of one start of the program, and where they came from.
+type config struct {
+	settings
+	file   string            // the file that was read, "" for none
+	origin map[string]string // by key, in words; a default has none
+}
+
+// load lays the sources over each other: the defaults, the file, the
+// environment, the flags that were given. What it returns is checked.
+func load(flags map[string]string) (*config, error) {
+	c := &config{origin: map[string]string{}}
+	for _, s := range c.table() {
+		if s.def != "" {
+			if err := set(s.to, s.def); err != nil {
+				panic(fmt.Sprintf("default of %s: %v", s.key, err))
+			}
+		}
+	}
+	if err := c.loadFile(flags[configFlag]); err != nil {
+		return nil, err
+	}
+	for _, s := range c.table() {
+		if err := c.override(s, flags); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.check()
+}
+
+// override takes a setting from the environment, then from its flag. An empty
+// variable counts for nothing: many clients pass on variables that they lack.
+func (c *config) override(s setting, flags map[string]string) error {
+	env := os.Getenv(s.env)
+	if err := c.take(s, "the environment variable "+s.env, env, env != ""); err != nil {
+		return err
+	}
+	text, given := flags[s.flag]
+	return c.take(s, "--"+s.flag, text, given)
+}
+
+func (c *config) take(s setting, origin, text string, given bool) error {
+	if !given {
+		return nil
+	}
+	c.origin[s.key] = origin
+	if err := set(s.to, text); err != nil {
+		return fmt.Errorf("%s: %w", origin, err)
+	}
+	return nil
+}
+
+// configFlag is the flag that names the file. It is no setting: a file cannot
+// name itself.
+const configFlag = "config"
+
+// loadFile reads the file that was named, or the one in its usual place, which
+// need not be there.
+func (c *config) loadFile(name string) error {
+	if name == "" {
+		name = os.Getenv(envPrefix + "CONFIG")
+	}
+	named := name != ""
+	if !named {
+		dir, err := configDir()
+		if err != nil {
+			return nil // no home, no file
+		}
+		name = filepath.Join(dir, "config.toml")
+	}
+	text, err := readFile(name)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the configuration file: %w", err)
+	}
+	c.file = name
+	return c.decode(text)
+}
+
+// maxFile bounds what is read of a file that a setting names: a configuration
+// and a token have a few hundred bytes.
+const maxFile = 1 << 20
+
+func readFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s has more than %v bytes, which no such file needs", name, size(maxFile))
+	}
+	return string(text), err
+}
+
+func (c *config) decode(text string) error {
+	md, err := toml.Decode(text, &c.settings)
+	if err != nil {
+		return fmt.Errorf("%s: %s", c.file, strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	if unknown := md.Undecoded(); len(unknown) > 0 {
+		return c.unknownKey(text, unknown[0])
+	}
+	for _, s := range c.table() {
+		if md.IsDefined(strings.Split(s.key, ".")...) {
+			c.origin[s.key] = s.key + " in " + c.file
+		}
+	}
+	return nil
+}
+
+func (c *config) unknownKey(text string, key toml.Key) error {
+	var known []string
+	for _, s := range c.table() {
+		known = append(known, s.key)
+		if section, _, ok := strings.Cut(s.key, "."); ok {
+			known = append(known, section)
+		}
+	}
+	return fmt.Errorf("%s, line %d: there is no setting %s%s",
+		c.file, keyLine(text, key), key, didYouMean(key.String(), known))
+}
+
+// keyLine finds the line of a key. The decoder knows it, and tells it only in
+// the error of a value that refuses to be decoded.
+func keyLine(text string, key toml.Key) int {
+	var tables map[string]toml.Primitive
+	md, err := toml.Decode(text, &tables)
+	last := len(key) - 1
+	for _, name := range key[:last] {
+		if err == nil {
+			table := tables[name]
+			tables = nil
+			err = md.PrimitiveDecode(table, &tables)
+		}
+	}
+	if err == nil {
+		err = md.PrimitiveDecode(tables[key[last]], new(undecodable))
+	}
+	refusal, _ := errors.AsType[toml.ParseError](err)
+	return refusal.Position.Line
+}
+
+type undecodable struct{}
+
+func (*undecodable) UnmarshalTOML(any) error { return errors.New("refused") }
+
+// misspelt yields the environment variables that look like ours and mean
+// nothing, each with the one that was probably meant. They are no errors:
+// another version may know them.
+func misspelt() iter.Seq2[string, string] {
+	known := []string{"CONFIG"}
+	for _, s := range new(settings).table() {
+		known = append(known, strings.TrimPrefix(s.env, envPrefix))
+	}
+	return func(yield func(name, meant string) bool) {
+		for _, pair := range os.Environ() {
+			variable, _, _ := strings.Cut(pair, "=")
+			name, ours := strings.CutPrefix(variable, envPrefix)
+			if !ours || slices.Contains(known, name) {
+				continue
+			}
+			if meant := nearest(name, known); meant != "" && !yield(variable, envPrefix+meant) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+)
+
+// openLog makes the call's logger. The function closes its file.
+func (c *call) openLog() (func() error, error) {
+	out, closeLog := c.stderr, func() error { return nil }
+	if name := c.config.Log.File; name != "" {
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.config.origin["log.file"], err)
+		}
+		out, closeLog = f, f.Close
+	}
+	c.log = slog.New(logHandler(out, c.config.Log.Format, c.logLevel()))
+	return closeLog, nil
+}
+
+// logLevel is the one that was asked for. Where nobody asked, a command that
+// somebody looks at in a terminal tells of trouble only.
+func (c *call) logLevel() slog.Level {
+	var level slog.Level
+	level.UnmarshalText([]byte(c.config.Log.Level)) // checked with the settings
+	if !c.loud && c.config.origin["log.level"] == "" {
+		level = slog.LevelWarn
+	}
+	return level
+}
+
+func logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
+	if format == "json" {
+		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})
+	}
+	noColor := !isTerminal(out) || os.Getenv("NO_COLOR") != ""
+	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.DateTime, NoColor: noColor})
+}
+
+// isTerminal takes the null device for a terminal too, which nobody notices:
+// it shows no colours, and it has no input to pass on.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

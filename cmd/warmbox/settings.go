@@ -1,0 +1,109 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+)
+
+// settings is the configuration, shaped like its file, and the one table of all
+// that can be set. The flag, the environment variable, the help and the check of
+// the example file are made of it. A field's tags are what is known of a setting:
+//
+//	toml     its key in the file
+//	flag     its flag, where that is not made of its keys
+//	default  what holds when nobody says anything, written as behind the flag
+//	arg      what stands for the value in the help, where its type does not say
+//	for      the only command that takes it
+//	help     what it does
+//
+// The environment variable is made of the flag: --exec-timeout, WARMBOX_EXEC_TIMEOUT.
+type settings struct {
+	Backend       string `toml:"backend" default:"docker" arg:"NAME" help:"where boxes run: docker, or process, which isolates nothing"`
+	Network       string `toml:"network" default:"none" arg:"MODE" help:"network of the boxes: none, or bridge"`
+	Workspace     string `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
+	WorkspaceMode string `toml:"workspace_mode" default:"rw" arg:"MODE" help:"what boxes may do with it: ro, only read, or rw"`
+	User          string `toml:"user" arg:"UID:GID" help:"whom commands run as; if empty, the owner of the workspace, or 1000:1000 where that is root"`
+	Seccomp       string `toml:"seccomp" arg:"FILE" help:"seccomp profile; if empty, the engine's own"`
+	TmpSize       size   `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
+	MaxBoxes      int    `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
+
+	Docker struct {
+		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if empty, it is looked for"`
+	} `toml:"docker"`
+
+	Images struct {
+		Default string   `toml:"default" flag:"image" default:"warmbox/sandbox:slim" arg:"IMAGE" help:"image of a box when a call names none"`
+		Allow   []string `toml:"allow" help:"what other images calls may name, as patterns: golang:*,ghcr.io/acme/*"`
+	} `toml:"images"`
+
+	Exec struct {
+		Timeout   duration `toml:"timeout" default:"10m" help:"a command that runs for longer is killed, unless its call says otherwise"`
+		Wait      duration `toml:"wait" default:"45s" help:"how long a call waits for a command before it answers that it still runs"`
+		Memory    size     `toml:"memory" default:"2g" help:"memory of a box; swap adds nothing to it"`
+		CPU       float64  `toml:"cpu" default:"2" help:"cores of a box, at most what the engine has"`
+		Pids      int64    `toml:"pids" default:"512" help:"processes and threads of a box"`
+		Whitelist []string `toml:"whitelist" help:"the only commands that may run; not in this version, which refuses it"`
+	} `toml:"exec"`
+
+	Log struct {
+		Level  string `toml:"level" default:"info" arg:"LEVEL" help:"what is logged: debug, info, warn or error and all above"`
+		Format string `toml:"format" default:"text" arg:"FORMAT" help:"text, or json"`
+		File   string `toml:"file" arg:"FILE" help:"where the log of the program goes; if empty, to standard error"`
+		Dir    string `toml:"dir" arg:"DIR" help:"where the raw output of commands is kept; if empty, warmbox/logs in the user's state directory"`
+		MaxRun size   `toml:"max_run" default:"64m" help:"how much raw output of one command is kept; the rest is counted"`
+	} `toml:"log"`
+
+	HTTP struct {
+		Listen       string   `toml:"listen" flag:"listen" default:"127.0.0.1:8811" arg:"ADDR" for:"http" help:"address and port; one that is not loopback needs a token"`
+		TokenFile    string   `toml:"token_file" flag:"token-file" arg:"FILE" for:"http" help:"file with the token that clients must send; if empty, they need none"`
+		SSE          bool     `toml:"sse" flag:"sse" default:"false" for:"http" help:"serve the older SSE transport too, at /sse"`
+		AllowHosts   []string `toml:"allow_hosts" flag:"allow-hosts" for:"http" help:"names that clients may call the server by, besides loopback's and the address it listens on"`
+		AllowOrigins []string `toml:"allow_origins" flag:"allow-origins" for:"http" help:"web pages that may call it, such as https://app.example.com"`
+	} `toml:"http"`
+}
+
+// A setting is one row of the table.
+type setting struct {
+	key  string // "exec.timeout"
+	flag string // "exec-timeout"
+	env  string // "WARMBOX_EXEC_TIMEOUT"
+	def  string // its default as text, "" where it has none
+	arg  string // "DURATION", "" of a switch
+	only string // the one command that takes it, "" where all do
+	help string
+	to   any // points at its field
+}
+
+// table lists the settings in the order of the file.
+func (s *settings) table() []setting {
+	return rows(nil, "", reflect.ValueOf(s).Elem())
+}
+
+func rows(list []setting, section string, v reflect.Value) []setting {
+	for field, value := range v.Fields() {
+		key := section + field.Tag.Get("toml")
+		if field.Type.Kind() == reflect.Struct {
+			list = rows(list, key+".", value)
+			continue
+		}
+		list = append(list, row(key, field.Tag, value.Addr().Interface()))
+	}
+	return list
+}
+
+func row(key string, tag reflect.StructTag, to any) setting {
+	s := setting{
+		key: key, flag: tag.Get("flag"), def: tag.Get("default"), arg: tag.Get("arg"),
+		only: tag.Get("for"), help: tag.Get("help"), to: to,
+	}
+	if s.flag == "" {
+		s.flag = strings.NewReplacer(".", "-", "_", "-").Replace(key)
+	}
+	if s.arg == "" {
+		s.arg = placeholder(to)
+	}
+	s.env = envPrefix + strings.ReplaceAll(strings.ToUpper(s.flag), "-", "_")
+	return s
+}
+
+const envPrefix = "WARMBOX_"
