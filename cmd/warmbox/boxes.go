@@ -89,9 +89,13 @@ func newDocker(c *config, log *slog.Logger) (*docker.Launcher, error) {
 	if err != nil && c.Workspace == "" {
 		return nil, fmt.Errorf("no place for workspaces: %w; name one with --workspace, or set XDG_STATE_HOME", err)
 	}
+	cache, err := cacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("no place for a cache: %w; set XDG_CACHE_HOME", err)
+	}
 	return docker.New(docker.Config{
 		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp,
-		StateDir: state, Logger: log,
+		StateDir: state, CacheDir: cache, Logger: log,
 	}), nil
 }
 

@@ -13,6 +13,11 @@ func stateDir() (string, error) {
 	return baseDir("XDG_STATE_HOME", ".local/state", os.UserCacheDir)
 }
 
+// cacheDir is where it keeps what can be made again.
+func cacheDir() (string, error) {
+	return baseDir("XDG_CACHE_HOME", ".cache", os.UserCacheDir)
+}
+
 // configDir is where its configuration file is looked for.
 func configDir() (string, error) {
 	return baseDir("XDG_CONFIG_HOME", ".config", os.UserConfigDir)

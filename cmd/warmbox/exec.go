@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -31,33 +33,51 @@ func execCommand() command {
 			if len(c.args) == 0 {
 				return &usageError{"exec wants a command behind its flags", "exec"}
 			}
-			code, err := execOnce(ctx, c, asJSON)
-			if err != nil || code != 0 {
-				return &codeError{code, err}
+			result, err := execOnce(ctx, c)
+			if err != nil {
+				return &codeError{exitExec, c.execFailure(err, asJSON)}
 			}
-			return nil
+			if err := printResult(c.stdout, result, asJSON); err != nil {
+				return &codeError{exitExec, err}
+			}
+			return exitCode(result)
 		},
 	}
 }
 
-func execOnce(ctx context.Context, c *call, asJSON bool) (code int, err error) {
+func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	manager, err := newManager(c.config, c.log)
 	if err != nil {
-		return exitExec, err
+		return tools.ExecResult{}, err
 	}
 	defer manager.Close()
+	// The box is started first, for somebody who looks on while it takes long.
+	progress := func(line string) { fmt.Fprintln(c.stderr, line) }
+	if _, err := manager.Own(ctx, "", progress); err != nil {
+		return tools.ExecResult{}, err
+	}
 	set := newTools(c.config, manager, c.log)
 	// Nobody asks again for a command that still runs, so this call waits for
 	// its end.
 	set.Wait = time.Duration(c.config.Exec.Timeout) + time.Minute
-	result, err := set.Exec(ctx, "", tools.ExecArgs{Cmd: commandLine(c.args)}, c.passedInput())
-	if err != nil {
-		return exitExec, err
+	return set.Exec(ctx, "", tools.ExecArgs{Cmd: commandLine(c.args)}, c.passedInput())
+}
+
+// execFailure returns what is left to say about an error. A program that reads
+// JSON gets that error as a model would, and nothing is left.
+func (c *call) execFailure(err error, asJSON bool) error {
+	if !asJSON {
+		return err
 	}
-	if err := printResult(c.stdout, result, asJSON); err != nil {
-		return exitExec, err
+	failure := struct {
+		Error string `json:"error"`
+		Code  string `json:"code"`
+		Hint  string `json:"hint,omitempty"`
+	}{Error: err.Error(), Code: sandbox.Internal}
+	if e, ok := errors.AsType[*sandbox.Error](err); ok {
+		failure.Code, failure.Hint = e.Code, e.Hint
 	}
-	return exitCode(result), nil
+	return printJSON(c.stdout, failure)
 }
 
 func (c *call) passedInput() io.Reader {
@@ -69,23 +89,32 @@ func (c *call) passedInput() io.Reader {
 
 func printResult(w io.Writer, r tools.ExecResult, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(r)
+		return printJSON(w, r)
 	}
 	_, err := io.WriteString(w, strings.TrimSuffix(r.Text(), "\n")+"\n")
 	return err
 }
 
-func exitCode(r tools.ExecResult) int {
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// exitCode makes the program end as the command did.
+func exitCode(r tools.ExecResult) error {
+	code := exitExec
 	switch {
 	case r.Status == sandbox.TimedOut:
-		return exitTimedOut
+		code = exitTimedOut
 	case r.ExitCode != nil:
-		return *r.ExitCode
+		code = *r.ExitCode
 	}
-	return exitExec
+	if code == 0 {
+		return nil
+	}
+	return &codeError{code: code}
 }
 
 // commandLine makes one line for the shell of the words of a command.
