@@ -67,16 +67,17 @@ func (s *Set) stop(owner, id string) (string, error) {
 // only returns the box that an owner means who does not say which: the one that
 // it has. Where there are several, a guess could end the wrong work.
 func (s *Set) only(owner string) (string, error) {
-	boxes := s.Manager.Boxes(owner)
-	switch len(boxes) {
+	var ids []string
+	for _, b := range s.Manager.Boxes(owner) {
+		if b.Gone() == nil {
+			ids = append(ids, b.ID)
+		}
+	}
+	switch len(ids) {
 	case 0:
 		return "", sandbox.Errorf(sandbox.BoxNotFound, "There is nothing to stop; exec starts a container when one is wanted.", "you have no container")
 	case 1:
-		return boxes[0].ID, nil
+		return ids[0], nil
 	}
-	var ids []string
-	for _, b := range boxes {
-		ids = append(ids, b.ID)
-	}
-	return "", invalid("Say in containerId which one. You have: "+strings.Join(ids, ", ")+".", "there are %d containers to stop", len(boxes))
+	return "", invalid("Say in containerId which one. You have: "+strings.Join(ids, ", ")+".", "there are %d containers to stop", len(ids))
 }
