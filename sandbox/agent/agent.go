@@ -49,7 +49,7 @@ func newAgent() *Agent {
 		a.initial[pid] = true
 	}
 	a.oomKills = oomKills()
-	go a.reap()
+	go a.reap(childSignals())
 	return a
 }
 

@@ -10,12 +10,17 @@ import (
 	"syscall"
 )
 
-// reap waits for children, all of them and nowhere else: two places that wait
-// would take each other's.
-func (a *Agent) reap() {
+// childSignals is told when children end. It is there before there are any.
+func childSignals() <-chan os.Signal {
 	c := make(chan os.Signal, 1) // one is enough: each look takes all there are
 	signal.Notify(c, syscall.SIGCHLD)
-	for range c {
+	return c
+}
+
+// reap waits for children, all of them and nowhere else: two places that wait
+// would take each other's.
+func (a *Agent) reap(ended <-chan os.Signal) {
+	for range ended {
 		a.reapAll()
 	}
 }

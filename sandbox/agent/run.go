@@ -77,7 +77,7 @@ func (r *run) spawn(body wire.StartBody) (step string, err error) {
 		return wire.StepDir, err
 	}
 	files, err := r.pipes(body.Stdin)
-	defer closeAll(files)
+	defer func() { closeAll(files) }()
 	if err != nil {
 		r.release()
 		return wire.StepPipe, err
@@ -137,7 +137,10 @@ func (r *run) pipes(input bool) (theirs []*os.File, err error) {
 func (r *run) input(wanted bool) (*os.File, error) {
 	if !wanted {
 		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		return os.NewFile(uintptr(max(fd, 0)), os.DevNull), err
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), os.DevNull), nil
 	}
 	ours, theirs, err := pipe(true)
 	if err == nil {

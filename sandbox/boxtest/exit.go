@@ -71,7 +71,10 @@ func testTrees(t *testing.T, s *suite) {
 		eventually(t, "no zombies", func() bool { return zombies(t, s.box) == 0 })
 	})
 	for name, cmd := range stubborn {
-		t.Run(name, func(t *testing.T) { testKill(t, s, cmd) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each has a box of its own, and mostly waits
+			testKill(t, s, cmd)
+		})
 	}
 }
 

@@ -1,0 +1,79 @@
+// Fakeagent stands where the agent should and does what the file beside it
+// says.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+func main() {
+	mode, err := os.ReadFile("/opt/warmbox/mode")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	path := os.Args[len(os.Args)-1]
+	switch {
+	case len(os.Args) == 2:
+		crowd(os.Args[1])
+	case string(mode) == "silent":
+		select {
+		case <-time.After(time.Hour):
+		}
+	case string(mode) == "crash":
+		for i := range 60 {
+			fmt.Fprintf(os.Stderr, "line %d\n", i+1)
+		}
+		os.Exit(3)
+	case string(mode) == "crowded":
+		strangers(path)
+	}
+}
+
+// strangers lets other processes of the box fill the backlog, and dials when
+// they say that they have.
+func strangers(path string) {
+	for range 4 {
+		child := exec.Command(os.Args[0], path)
+		said, err := child.StdoutPipe()
+		if err != nil {
+			panic(err)
+		}
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		io.ReadFull(said, make([]byte, 1))
+	}
+	for {
+		if conn, err := net.Dial("unix", path); err == nil {
+			fmt.Fprintf(conn, "process %d\n", os.Getpid())
+			// Turned away, or taken: the host says a byte then.
+			if n, _ := conn.Read(make([]byte, 1)); n == 1 {
+				select {}
+			}
+			conn.Close()
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// crowd holds as many connections as it can get, and speaks first on each.
+func crowd(path string) {
+	var conns []net.Conn
+	for range 300 {
+		conn, err := net.DialTimeout("unix", path, 100*time.Millisecond)
+		if err != nil {
+			break
+		}
+		io.WriteString(conn, strings.Repeat("I am the agent\n", 10))
+		conns = append(conns, conn)
+	}
+	fmt.Println("full", len(conns))
+	select {}
+}

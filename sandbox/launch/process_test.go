@@ -1,0 +1,56 @@
+package launch_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/launch"
+)
+
+func TestMain(m *testing.M) { boxtest.Main(m) }
+
+func process(t *testing.T) *launch.Process {
+	if _, release, err := launch.EmbeddedAgent(); err != nil {
+		t.Skipf("no embedded agent: %v", err)
+	} else {
+		release()
+	}
+	return &launch.Process{Agent: launch.EmbeddedAgent, Workspaces: filepath.Join(t.TempDir(), "workspaces")}
+}
+
+// TestBox runs the suite on the agent that the program carries.
+func TestBox(t *testing.T) { boxtest.Run(t, process(t), sandbox.Spec{}) }
+
+func TestSaysThatItDoesNotIsolate(t *testing.T) {
+	m := boxtest.Manager(t, process(t), sandbox.Spec{})
+	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := strings.Join(box.Place.Notes, " "); !strings.Contains(notes, "no isolation") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// TestWorkspace sees that a box's own workspace stays where something is in it.
+func TestWorkspace(t *testing.T) {
+	m := boxtest.Manager(t, process(t), sandbox.Spec{})
+	for cmd, kept := range map[string]int{"true": 0, "echo x > f": 1} {
+		box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := box.Exec(t.Context(), sandbox.Command{Cmd: cmd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-run.Done()
+		box.Close()
+		if files, _ := filepath.Glob(box.Place.Workspace); len(files) != kept {
+			t.Errorf("after %q the workspace is there %d times, want %d", cmd, len(files), kept)
+		}
+	}
+}
