@@ -1,12 +1,15 @@
 # Short names for what the scripts do; nothing is done only here.
 
+set shell := ["bash", "-euc"]
+set positional-arguments
+
 # one conversation with a model's client, printed
 try *args:
-    scripts/try {{args}}
+    scripts/try "$@"
 
 # set-up, checks and every test, or those given
 test *args:
-    scripts/test {{args}}
+    scripts/test "$@"
 
 # checks and every test, with no set-up: for after the first time
 check:
@@ -15,8 +18,8 @@ check:
 
 # warmbox beside the other ways to run a command
 bench *args:
-    go test -run '^$' -bench . {{args}} ./bench
+    . scripts/lib.sh && set_up && go run ./bench "$@"
 
 # the image that boxes run in; `just image --target full` for the large one
 image *args:
-    go run ./cmd/warmbox image build {{args}}
+    go run ./cmd/warmbox image build "$@"
