@@ -14,15 +14,11 @@ import (
 	"github.com/warmbox/warmbox/tools"
 )
 
-// newManager makes what the settings describe. It starts nothing, but proves
-// that logs can be kept: a server that finds out with the first command has
-// promised too much.
+// newManager makes what the settings describe. It starts nothing and looks for
+// no engine: a client that only asks for the list of tools needs none.
 func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 	logs, err := newLogs(c, log)
 	if err != nil {
-		return nil, err
-	}
-	if err := logs.Check(); err != nil {
 		return nil, err
 	}
 	launcher, err := newLauncher(c, log)
@@ -35,8 +31,10 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 	}, nil
 }
 
-// newLogs finds where raw logs go. A box must not reach them: they hold what
-// other boxes printed, and its own are evidence.
+// newLogs finds where raw logs go, and proves that they can be kept there: a
+// server that finds out with the first command has promised too much. A box
+// must not reach them: they hold what other boxes printed, and its own are
+// evidence.
 func newLogs(c *config, log *slog.Logger) (*rawlog.Store, error) {
 	dir := c.Log.Dir
 	if dir == "" {
@@ -53,7 +51,11 @@ func newLogs(c *config, log *slog.Logger) (*rawlog.Store, error) {
 	if c.Workspace != "" && within(c.Workspace, dir) {
 		return nil, fmt.Errorf("the log directory %s lies in the workspace %s, where boxes could change it; choose one outside with --log-dir", dir, c.Workspace)
 	}
-	return &rawlog.Store{Dir: dir, MaxRun: int64(c.Log.MaxRun), Logger: log}, nil
+	logs := &rawlog.Store{Dir: dir, MaxRun: int64(c.Log.MaxRun), Logger: log}
+	if err := logs.Check(); err != nil {
+		return nil, fmt.Errorf("%w, with --log-dir or log.dir in the configuration file", err)
+	}
+	return logs, nil
 }
 
 // within reports whether path is dir or below it, wherever symbolic links lead.

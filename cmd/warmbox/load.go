@@ -116,8 +116,12 @@ func (c *config) decode(text string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %s", c.file, strings.TrimPrefix(err.Error(), "toml: "))
 	}
-	if unknown := md.Undecoded(); len(unknown) > 0 {
-		return c.unknownKey(text, unknown[0])
+	// The decoder takes a key in any case, and then two keys for one setting.
+	known := c.keys()
+	for _, key := range md.Keys() {
+		if !slices.Contains(known, key.String()) {
+			return fmt.Errorf("%s, line %d: there is no setting %s%s", c.file, keyLine(text, key), key, didYouMean(key.String(), known))
+		}
 	}
 	for _, s := range c.table() {
 		if md.IsDefined(strings.Split(s.key, ".")...) {
@@ -127,16 +131,17 @@ func (c *config) decode(text string) error {
 	return nil
 }
 
-func (c *config) unknownKey(text string, key toml.Key) error {
+// keys lists all that a file may have: settings, and the sections that they
+// are in.
+func (c *config) keys() []string {
 	var known []string
 	for _, s := range c.table() {
-		known = append(known, s.key)
-		if section, _, ok := strings.Cut(s.key, "."); ok {
+		if section, _, ok := strings.Cut(s.key, "."); ok && !slices.Contains(known, section) {
 			known = append(known, section)
 		}
+		known = append(known, s.key)
 	}
-	return fmt.Errorf("%s, line %d: there is no setting %s%s",
-		c.file, keyLine(text, key), key, didYouMean(key.String(), known))
+	return known
 }
 
 // keyLine finds the line of a key. The decoder knows it, and tells it only in

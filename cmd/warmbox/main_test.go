@@ -142,11 +142,11 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// A list that boxes can write to would not be evidence of anything.
+// Logs that boxes can write to would not be evidence of anything.
 func TestLogsStayOutOfTheWorkspace(t *testing.T) {
-	workspace := t.TempDir()
+	workspace := filepath.Join(t.TempDir(), "work")
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(workspace, link); err != nil {
+	if err := errors.Join(os.Mkdir(workspace, 0o700), os.Symlink(workspace, link)); err != nil {
 		t.Skip(err)
 	}
 	for dir, inside := range map[string]bool{
@@ -158,8 +158,40 @@ func TestLogsStayOutOfTheWorkspace(t *testing.T) {
 	} {
 		var c config
 		c.Workspace, c.Log.Dir = workspace, dir
-		if _, err := newLogs(&c, nil); (err != nil) != inside {
+		_, err := newLogs(&c, nil)
+		if refused := err != nil && strings.Contains(err.Error(), "lies in the workspace"); refused != inside || err != nil && !inside {
 			t.Errorf("%s: %v", dir, err)
 		}
+	}
+}
+
+// Clients start servers with hardly any environment.
+func TestHomeWithoutEnvironment(t *testing.T) {
+	t.Setenv("HOME", "")
+	if home, err := homeDir(); err != nil || !filepath.IsAbs(home) {
+		t.Errorf("%q, %v", home, err)
+	}
+	t.Setenv("XDG_STATE_HOME", "relative") // which its rules say to ignore
+	if dir, err := stateDir(); err != nil || !filepath.IsAbs(dir) {
+		t.Errorf("%q, %v", dir, err)
+	}
+}
+
+func TestToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	for text, want := range map[string]string{"s3cret\n": "s3cret", " s3cret": "s3cret", "": "", "\n": "", "two words": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		token, err := readToken(file)
+		if token != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %q, %v", text, token, err)
+		}
+	}
+	if token, err := readToken(""); token != "" || err != nil {
+		t.Errorf("no file: %q, %v", token, err)
+	}
+	if _, err := readToken(file + ".not"); err == nil {
+		t.Error("a file that is not there was read")
 	}
 }

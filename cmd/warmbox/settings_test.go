@@ -172,6 +172,7 @@ func TestFileRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		"[exec]\n\ntiemout = \"3s\"\n":          "line 3: there is no setting exec.tiemout; did you mean exec.timeout?",
 		"[exce]\ntimeout = \"3s\"\n":            "line 1: there is no setting exce; did you mean exec?",
+		"[exec]\nMemory = \"1k\"\n":             "line 2: there is no setting exec.Memory; did you mean exec.memory?",
 		"exec.foo.bar = 1\n":                    "line 1: there is no setting exec.foo",
 		"[exec]\nenv = {a = 1}\n":               "line 2: there is no setting exec.env",
 		"[exec]\ntimeout = 60\n":                `line 2 (last key "exec.timeout"): "60" is not a duration`,
