@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -66,9 +67,9 @@ func (d *doctor) fail(about string, err error) {
 }
 
 func (d *doctor) say(verdict, about, what, try string) {
-	fmt.Fprintf(d.out, "%-4s  %-8s  %s\n", verdict, about, what)
+	fmt.Fprintf(d.out, "%-4s  %-9s  %s\n", verdict, about, what)
 	if try != "" {
-		fmt.Fprintf(d.out, "%-4s  %-8s  → %s\n", "", "", try)
+		fmt.Fprintf(d.out, "%-4s  %-9s  → %s\n", "", "", try)
 	}
 }
 
@@ -119,7 +120,7 @@ func (d *doctor) checkEngine(ctx context.Context) bool {
 	if e.Rootless {
 		rootless = ", rootless"
 	}
-	d.ok("engine", fmt.Sprintf("version %s at %s, from %s%s; %s/%s, %d CPUs, %d GB of memory",
+	d.ok("engine", fmt.Sprintf("version %s at %s (%s%s); %s/%s, %d CPUs, %d GB of memory",
 		e.Version, e.Endpoint, e.Found, rootless, e.OS, e.Arch, e.CPUs, e.Memory>>30))
 	d.checkRunc(e)
 	d.checkLimits(e)
@@ -190,6 +191,25 @@ func (d *doctor) checkBox(ctx context.Context) {
 	for _, note := range box.Place.Notes {
 		d.warn("box", note, "")
 	}
+	d.checkWorkspace(ctx, box)
+}
+
+// checkWorkspace finds out whether commands may write where they work: a
+// directory that root made is not theirs.
+func (d *doctor) checkWorkspace(ctx context.Context, box *sandbox.Box) {
+	exit, err := try(ctx, box, "test -w .")
+	switch {
+	case err != nil:
+		d.fail("workspace", err)
+	case d.config.WorkspaceMode == "ro":
+		d.ok("workspace", box.Place.Workspace+", to be read only")
+	case exit.Code != 0:
+		d.warn("workspace", "commands cannot write to "+box.Place.Workspace, "give it to the user that they run as: chown -R 1000:1000 "+box.Place.Workspace)
+	case d.config.Workspace == "":
+		d.ok("workspace", "each box gets one of its own in "+filepath.Dir(box.Place.Workspace))
+	default:
+		d.ok("workspace", box.Place.Workspace)
+	}
 }
 
 // fastest runs a command that does nothing a few times: the first one pays for
@@ -197,22 +217,29 @@ func (d *doctor) checkBox(ctx context.Context) {
 func fastest(ctx context.Context, box *sandbox.Box) (best time.Duration, err error) {
 	const times = 5
 	for range times {
-		run, err := box.Exec(ctx, sandbox.Command{Cmd: "true", Timeout: boxPatience})
+		exit, err := try(ctx, box, "true")
+		if err == nil && exit.Code != 0 {
+			err = fmt.Errorf("a command that does nothing ended with %s, code %d", exit.Status, exit.Code)
+		}
 		if err != nil {
 			return 0, err
-		}
-		select {
-		case <-run.Done():
-		case <-ctx.Done():
-			return 0, fmt.Errorf("a command that does nothing has not ended: %w", ctx.Err())
-		}
-		exit := run.Exit()
-		if exit.Err != nil || exit.Code != 0 {
-			return 0, fmt.Errorf("a command that does nothing ended with %s, code %d: %w", exit.Status, exit.Code, exit.Err)
 		}
 		if best == 0 || exit.Took < best {
 			best = exit.Took
 		}
 	}
 	return best, nil
+}
+
+func try(ctx context.Context, box *sandbox.Box, cmd string) (sandbox.Exit, error) {
+	run, err := box.Exec(ctx, sandbox.Command{Cmd: cmd, Timeout: boxPatience})
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	select {
+	case <-run.Done():
+		return run.Exit(), run.Exit().Err
+	case <-ctx.Done():
+		return sandbox.Exit{}, fmt.Errorf("the command %q has not ended: %w", cmd, ctx.Err())
+	}
 }

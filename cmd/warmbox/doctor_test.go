@@ -19,7 +19,7 @@ func TestDoctorsVerdicts(t *testing.T) {
 	}{
 		"old runc": {
 			look: func(d *doctor) { d.checkRunc(docker.Engine{Runc: "1.1.5", RuncWarning: "lets boxes out"}) },
-			want: []string{"warn  runc      1.1.5: lets boxes out\n"},
+			want: []string{"warn  runc       1.1.5: lets boxes out\n"},
 		},
 		"no word of runc": {
 			look: func(d *doctor) { d.checkRunc(docker.Engine{}) },
@@ -28,30 +28,30 @@ func TestDoctorsVerdicts(t *testing.T) {
 			look: func(d *doctor) {
 				d.checkLimits(docker.Engine{Cgroup: "2", CgroupDriver: "systemd", Unlimited: []string{"CPUs", "memory"}})
 			},
-			want: []string{"warn  limits    cgroup v2 (systemd) does not enforce limits of CPUs, memory", "→ have the kernel"},
+			want: []string{"warn  limits     cgroup v2 (systemd) does not enforce limits of CPUs, memory", "→ have the kernel"},
 		},
 		"no image of ours": {
 			look: func(d *doctor) { d.checkImage(docker.Engine{Image: "warmbox/sandbox:full"}) },
-			want: []string{"fail  image     warmbox/sandbox:full is not there yet\n", "→ warmbox image build --target full\n"},
+			want: []string{"fail  image      warmbox/sandbox:full is not there yet\n", "→ warmbox image build --target full\n"},
 			fail: true,
 		},
 		"no image of theirs": {
 			look: func(d *doctor) { d.checkImage(docker.Engine{Image: "golang:1.26"}) },
-			want: []string{"warn  image     golang:1.26 is not there; the first box pulls it", "→ docker pull golang:1.26\n"},
+			want: []string{"warn  image      golang:1.26 is not there; the first box pulls it", "→ docker pull golang:1.26\n"},
 		},
 		"no agent": {
 			look: func(d *doctor) { d.checkAgent("mips") },
-			want: []string{"fail  agent     there is no agent for linux/mips"},
+			want: []string{"fail  agent      there is no agent for linux/mips"},
 			fail: true,
 		},
 		"a hint": {
 			look: func(d *doctor) { d.fail("box", sandbox.Errorf(sandbox.Internal, "Do this.", "it broke")) },
-			want: []string{"fail  box       it broke\n                → Do this.\n"},
+			want: []string{"fail  box        it broke\n                 → Do this.\n"},
 			fail: true,
 		},
 		"no hint": {
 			look: func(d *doctor) { d.fail("box", errors.New("it broke")) },
-			want: []string{"fail  box       it broke\n"},
+			want: []string{"fail  box        it broke\n"},
 			fail: true,
 		},
 	} {
