@@ -139,7 +139,7 @@ func engineThings() (list []string) {
 	}
 	ask("/containers/json?all=1&filters="+`{"label":["dev.warmbox.box"]}`, &containers)
 	for _, c := range containers {
-		if !livesElsewhere(c.Labels["dev.warmbox.pid"]) {
+		if !livesElsewhere(c.Labels["dev.warmbox.server-pid"]) {
 			list = append(list, "container "+c.ID[:min(12, len(c.ID))])
 		}
 	}

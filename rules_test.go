@@ -1,0 +1,182 @@
+package warmbox
+
+import (
+	"encoding/json"
+	"errors"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The rules of this repository, as far as a program can hold them.
+
+const module = "github.com/warmbox/warmbox"
+
+type pkg struct {
+	ImportPath  string
+	Dir         string
+	GoFiles     []string
+	Imports     []string
+	TestImports []string
+	Deps        []string
+}
+
+func packages(t *testing.T, args ...string) (list []pkg) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,Deps"}, args...)...)
+	cmd.Env = append(os.Environ(), "GOOS=linux")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+// mayImport says which of our packages each of them may use: the direction is
+// cmd → server → tools → sandbox → the rest, and backends → sandbox.
+var mayImport = map[string][]string{
+	"":                  {},
+	"cmd/warmbox":       {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin"},
+	"cmd/warmbox-agent": {"sandbox/agent"},
+	"server":            {"sandbox", "tools"},
+	"tools":             {"sandbox", "sandbox/excerpt", "sandbox/rawlog"},
+	"sandbox":           {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt"},
+	"sandbox/agent":     {"sandbox/wire"},
+	"sandbox/docker":    {"sandbox", "sandbox/agentbin"},
+	"sandbox/launch":    {"sandbox", "sandbox/agentbin"},
+	"sandbox/agentbin":  {},
+	"sandbox/wire":      {},
+	"sandbox/policy":    {},
+	"sandbox/rawlog":    {},
+	"sandbox/excerpt":   {},
+	"sandbox/boxtest":   {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog"},
+	"bench":             {},
+	"scripts/tryclient": {},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, p := range packages(t, "./...") {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		allowed, known := mayImport[name]
+		if !known {
+			t.Errorf("%s: a package that the rules do not know; say what it may import", p.ImportPath)
+		}
+		for _, i := range p.Imports {
+			if rest, ours := strings.CutPrefix(i, module); ours && !slices.Contains(allowed, strings.TrimPrefix(rest, "/")) {
+				t.Errorf("%s imports %s", p.ImportPath, i)
+			}
+		}
+	}
+}
+
+// onlyIn says which packages may know a library.
+var onlyIn = map[string][]string{
+	"github.com/docker/":              {"sandbox/docker"},
+	"github.com/mark3labs/mcp-go":     {"server", "tools"},
+	"github.com/BurntSushi/toml":      {"cmd/warmbox"},
+	"github.com/lmittmann/tint":       {"cmd/warmbox"},
+	"github.com/modelcontextprotocol": {"bench", "scripts/tryclient"},
+}
+
+func TestLibrariesStayInTheirPlace(t *testing.T) {
+	for _, p := range packages(t, "./...") {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, i := range p.Imports {
+			for library, places := range onlyIn {
+				// The bench measures the engine's own ways, so it speaks with it.
+				if strings.HasPrefix(i, library) && !slices.Contains(places, name) && name != "bench" {
+					t.Errorf("%s imports %s, which belongs to %v", p.ImportPath, i, places)
+				}
+			}
+		}
+	}
+}
+
+// TestAgentStaysSmall sees that the agent needs the standard library, x/sys and
+// our wire, and no package net.
+func TestAgentStaysSmall(t *testing.T) {
+	for _, p := range packages(t, "./cmd/warmbox-agent") {
+		for _, d := range p.Deps {
+			first, _, _ := strings.Cut(d, "/")
+			ours := d == module+"/sandbox/agent" || d == module+"/sandbox/wire"
+			if d == "net" || strings.Contains(first, ".") && !ours && !strings.HasPrefix(d, "golang.org/x/sys/") {
+				t.Errorf("the agent depends on %s", d)
+			}
+		}
+	}
+}
+
+func TestOnePackageComment(t *testing.T) {
+	for _, p := range packages(t, "./...") {
+		var with []string
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc != nil {
+				with = append(with, name)
+			}
+		}
+		if len(with) != 1 {
+			t.Errorf("%s has package comments in %v, want one", p.ImportPath, with)
+		}
+	}
+}
+
+// TestReadmeCommands sees that what README tells people to run is there.
+func TestReadmeCommands(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := regexp.MustCompile(`scripts/[a-z]+`).FindAllString(string(readme), -1)
+	if len(scripts) == 0 {
+		t.Error("README names no script")
+	}
+	for _, s := range scripts {
+		if info, err := os.Stat(s); err != nil || info.Mode()&0o111 == 0 {
+			t.Errorf("README names %s, which cannot be run: %v", s, err)
+		}
+	}
+	out, err := exec.Command("go", "run", "./cmd/warmbox", "help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("warmbox help: %v\n%s", err, out)
+	}
+	for _, m := range regexp.MustCompile("`warmbox ([a-z]+)").FindAllStringSubmatch(string(readme), -1) {
+		if !strings.Contains(string(out), "\n  "+m[1]) {
+			t.Errorf("README names `warmbox %s`, which help does not know", m[1])
+		}
+	}
+}
+
+// TestSpeaksOfItselfAlone sees that no file names the machine that it was
+// written on.
+func TestSpeaksOfItselfAlone(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("git", "grep", "-nIF", filepath.Dir(here)+"/", "--", ".").Output()
+	if len(out) > 0 {
+		t.Errorf("paths of this machine:\n%s", out)
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) {
+		t.Skipf("no git to ask: %v", err)
+	}
+}
