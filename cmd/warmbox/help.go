@@ -33,7 +33,7 @@ func configCommand() command {
 	return command{
 		name: "config", bare: true,
 		short: "prints a configuration file that shows every setting",
-		long:  "Prints an example of a configuration file, with every setting, its default and why it is so. To start from it:\n\n  warmbox config > ~/.config/warmbox/config.toml",
+		long:  "Prints an example of a configuration file, with every setting, its default and why it is so. To start from it:\n\n  mkdir -p ~/.config/warmbox\n  warmbox config > ~/.config/warmbox/config.toml",
 		run: func(_ context.Context, c *call) error {
 			_, err := fmt.Fprint(c.stdout, warmbox.ExampleConfig)
 			return err
