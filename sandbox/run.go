@@ -19,6 +19,10 @@ const (
 	// argument; what is longer the agent feeds to the shell another way.
 	MaxCommand = 1 << 20
 
+	// maxEnv bounds the names and values of all variables of a command. Linux
+	// takes 128 KiB as one, and a quarter of the stack for all.
+	maxEnv = 512 << 10
+
 	// killGrace is the time between SIGTERM and SIGKILL.
 	killGrace = 2 * time.Second
 
@@ -59,10 +63,15 @@ func (c Command) check() error {
 }
 
 func checkEnv(env map[string]string) error {
+	size := 0
 	for name, value := range env {
+		size += len(name) + len(value)
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
 			return Errorf(InvalidArgument, "Names have no \"=\" in them, and neither names nor values a NUL byte.", "env has a variable %q that no process can have", name)
 		}
+	}
+	if size > maxEnv {
+		return Errorf(InvalidArgument, "Give large values as stdin or in a file.", "env has %d bytes, more than the %d allowed", size, maxEnv)
 	}
 	return nil
 }

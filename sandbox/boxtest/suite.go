@@ -151,3 +151,9 @@ func printed(t testing.TB, run *sandbox.Run, text string) {
 		return bytes.Contains(logged(t, run), []byte(text))
 	})
 }
+
+// Expect runs a command in a box and checks its exit code and standard output.
+func Expect(t testing.TB, box *sandbox.Box, cmd string, code int, stdout string) {
+	t.Helper()
+	want(t, sh(t, box, cmd), code, stdout)
+}

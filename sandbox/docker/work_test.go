@@ -1,0 +1,57 @@
+package docker
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+)
+
+var full = flag.Bool("full", false, "also try the large image, which must have been built")
+
+// ordinary is what people do all day, in the order in which they do it.
+var ordinary = []struct{ name, cmd, stdout string }{
+	{"who am I", `whoami; id -un; echo ~ "$HOME" "$USER"; pwd`, "agent\nagent\n/home/agent /home/agent agent\n/workspace\n"},
+	{"a C program in /tmp", `cd /tmp && printf '#include <stdio.h>\nint main(void) { puts("built"); }\n' > a.c && gcc -o a a.c && ./a`, "built\n"},
+	{"python", `python3 -c 'import json, tempfile; f = tempfile.NamedTemporaryFile(); print(json.dumps({"a": f.name.startswith("/home/agent/")}))'`, "{\"a\": true}\n"},
+	{"git", `git init -q repo && cd repo && git config user.name a && git config user.email a@b && echo x > f && git add f && git commit -qm first && git log --format=%s`, "first\n"},
+	{"make", `printf 'all: out\nout:\n\techo made > out\n' > Makefile && make -s && cat out`, "made\n"},
+	{"caches in HOME", `mkdir -p ~/.cache/x && echo kept > ~/.cache/x/f && cat ~/.cache/x/f && test -w "$TMPDIR" && test -d "$TMPDIR" && echo tmp`, "kept\ntmp\n"},
+	{"search", `rg -l built /tmp/a.c; echo '{"a":[1,2]}' | jq -c .a; ps -o comm= -p 1; find /tmp -name a.c`, "/tmp/a.c\n[1,2]\nagent\n/tmp/a.c\n"},
+	{"scripts run from the workspace", `printf '#!/bin/sh\necho ran\n' > s && chmod +x s && ./s`, "ran\n"},
+}
+
+// larger is what the large image is for.
+var larger = []struct{ name, cmd, stdout string }{
+	{"go test", `mkdir m && cd m && go mod init m 2>/dev/null && printf 'package m\nimport "testing"\nfunc TestX(t *testing.T) {}\n' > m_test.go && go test . | cut -f1`, "ok  \n"},
+	{"npm", `mkdir n && cd n && npm init -y >/dev/null && node -p 'require("./package.json").name'`, "n\n"},
+	{"pytest", `mkdir p && cd p && echo 'def test_x(): assert True' > test_x.py && python3 -m pytest -q -p no:cacheprovider | tail -1 | cut -d' ' -f1,2`, "1 passed\n"},
+	{"numbers and documents", `python3 -c 'import numpy, pandas, matplotlib, openpyxl, xlsxwriter, PIL, reportlab, yaml, docx, pptx, pypdf; print("imported")'`, "imported\n"},
+}
+
+// TestOrdinaryWork does in a default box what a user would do on their machine.
+func TestOrdinaryWork(t *testing.T) {
+	work(t, sandbox.Spec{}, ordinary)
+}
+
+func TestOrdinaryWorkInTheLargeImage(t *testing.T) {
+	if !*full {
+		t.Skip("needs -full")
+	}
+	work(t, sandbox.Spec{Image: "warmbox/sandbox:full"}, append(ordinary, larger...))
+}
+
+func work(t *testing.T, spec sandbox.Spec, list []struct{ name, cmd, stdout string }) {
+	workspace := t.TempDir()
+	spec.Workspace = workspace
+	give(workspace, 1000, 1000)
+	m := boxtest.Manager(t, launcher(t, Config{}), spec)
+	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range list {
+		t.Run(w.name, func(t *testing.T) { boxtest.Expect(t, box, w.cmd, 0, w.stdout) })
+	}
+}
