@@ -21,7 +21,7 @@ const (
 
 	// maxEnv bounds the names and values of all variables of a command. Linux
 	// takes 128 KiB as one, and a quarter of the stack for all.
-	maxEnv = 512 << 10
+	maxEnv = 256 << 10
 
 	// killGrace is the time between SIGTERM and SIGKILL.
 	killGrace = 2 * time.Second

@@ -96,7 +96,6 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h HTTP) error {
 	served := make(chan error, 1)
 	wg.Go(func() { served <- srv.Serve(ln) })
 	wg.Go(func() { d.sessions.sweep(ctx) })
-	s.logger().Info("listening", "addr", ln.Addr().String(), "sse", h.SSE, "token", h.Token != "")
 	if h.Ready != nil {
 		h.Ready(ln.Addr())
 	}

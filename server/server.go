@@ -29,9 +29,9 @@ import (
 const (
 	// boxesTimeout bounds how long the end of a server waits for its boxes. A
 	// box ends within two or three seconds; one that does not is left to its
-	// agent's lease. With endTimeout it stays below the ten seconds after
+	// agent's lease. With endTimeout it stays well below the ten seconds after
 	// which supervisors lose their patience.
-	boxesTimeout = 7 * time.Second
+	boxesTimeout = 6 * time.Second
 
 	// endTimeout bounds how long it waits for what still writes to a client.
 	endTimeout = 2 * time.Second

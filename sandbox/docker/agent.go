@@ -111,7 +111,7 @@ func (l *Launcher) fillVolume(ctx context.Context, e *engine, imageID, name stri
 		if err != nil && !errdefs.IsNotFound(err) {
 			return err
 		}
-		return e.CopyToContainer(ctx, id, agentDir, archive(&tar.Header{Name: "agent", Mode: 0o111, Size: int64(len(data))}, data), container.CopyToContainerOptions{})
+		return e.CopyToContainer(ctx, id, agentDir, archive(data, &tar.Header{Name: "agent", Mode: 0o111, Size: int64(len(data))}), container.CopyToContainerOptions{})
 	})
 }
 
@@ -132,11 +132,11 @@ func (l *Launcher) withIdle(ctx context.Context, e *engine, imageID string, moun
 	return err
 }
 
-// archive returns a tar archive of entries with the data of the last one.
-func archive(last *tar.Header, data []byte, before ...*tar.Header) *bytes.Buffer {
+// archive returns a tar archive of entries, the last of which has the data.
+func archive(data []byte, entries ...*tar.Header) *bytes.Buffer {
 	buf := new(bytes.Buffer)
 	w := tar.NewWriter(buf)
-	for _, h := range append(before, last) {
+	for _, h := range entries {
 		w.WriteHeader(h) // a Buffer takes everything
 	}
 	w.Write(data)

@@ -124,14 +124,14 @@ func (b *box) run(ctx context.Context) error {
 
 // meet waits for the agent at the box's own socket.
 func (b *box) meet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, firstDial, errNoDial)
+	dial, cancel := context.WithTimeoutCause(ctx, firstDial, errNoDial)
 	defer cancel()
-	state, err := b.engine.ContainerInspect(ctx, b.container)
+	state, err := b.engine.ContainerInspect(dial, b.container)
 	if err != nil {
 		return b.orEnded(ctx, fmt.Errorf("inspect container: %w", err))
 	}
 	if state.State == nil || state.State.Pid == 0 {
-		return b.orEnded(ctx, errors.New("the container does not run"))
+		return b.orEnded(ctx, errStopped)
 	}
 	b.listener.expect(state.State.Pid)
 	select {
@@ -141,16 +141,18 @@ func (b *box) meet(ctx context.Context) error {
 		b.listener.Close()
 		return nil
 	case <-b.ended:
-		return b.orEnded(ctx, errors.New("the box ended"))
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return b.orEnded(ctx, errStopped)
+	case <-dial.Done():
+		return context.Cause(dial)
 	}
 }
+
+var errStopped = errors.New("the container does not run")
 
 // orEnded returns how the box ended where an error comes from that, or else
 // the error.
 func (b *box) orEnded(ctx context.Context, err error) error {
-	if !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) && !b.hasEnded() {
+	if !errors.Is(err, errStopped) && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return err
 	}
 	select {
@@ -162,15 +164,6 @@ func (b *box) orEnded(ctx context.Context, err error) error {
 	case <-ctx.Done():
 	}
 	return err
-}
-
-func (b *box) hasEnded() bool {
-	select {
-	case <-b.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // Place tells where the box is.

@@ -52,7 +52,7 @@ func (l *Launcher) BuildImage(ctx context.Context, o BuildOptions, progress func
 
 // build has the engine's own builder do it, which all engines have.
 func (e *engine) build(ctx context.Context, o BuildOptions, tell func(string)) error {
-	files := archive(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(o.Dockerfile))}, o.Dockerfile)
+	files := archive(o.Dockerfile, &tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(o.Dockerfile))})
 	args := make(map[string]*string)
 	if o.Base != "" {
 		args["BASE"] = &o.Base

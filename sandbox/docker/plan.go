@@ -315,7 +315,7 @@ func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
 		notes = l.note(notes, "The engine says: "+clean(w, 300))
 	}
 	if c.Workspace == "" {
-		notes = l.note(notes, "The engine does not share this machine's files: "+workspaceDir+" lies within the engine and ends with its box.")
+		notes = l.note(notes, "The engine does not share this machine's files: the workspace lies within the box and ends with it.")
 	}
 	path, tmp := p.facts.Path, home
 	if path == "" {
@@ -326,7 +326,7 @@ func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
 	}
 	return sandbox.Place{
 		Backend: "docker", Image: c.ImageName, Path: c.Path,
-		Workspace: c.Workspace, Dir: workspaceDir,
+		Workspace: c.Workspace, Dir: c.dir(),
 		Env:       []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + tmp, "GOTMPDIR=" + tmp},
 		Heartbeat: c.Path == pathRelay,
 		Notes:     notes,

@@ -80,6 +80,10 @@ func (r *relay) use(conn *rawConn) {
 func (r *relay) Read(p []byte) (int, error) {
 	for {
 		n, err := r.out.Read(p)
+		if n > 0 && !r.spoken.Load() && complaint(p[:n]) {
+			r.stderr.Write(p[:n])
+			n, err = 0, io.EOF
+		}
 		if n > 0 && !r.spoken.Load() {
 			r.mu.Lock()
 			r.sent = nil
@@ -94,6 +98,11 @@ func (r *relay) Read(p []byte) (int, error) {
 		}
 	}
 }
+
+// complaint reports whether the first bytes of a relay are the engine's: where
+// it cannot start the process, it says so in the place of the output. No
+// agent's stream begins with a letter.
+func complaint(p []byte) bool { return p[0] >= ' ' && p[0] < 0x7f }
 
 // again replaces a relay that ended before the agent spoke.
 func (r *relay) again() bool {

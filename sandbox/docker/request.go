@@ -48,7 +48,7 @@ type request struct {
 	Seccomp   string // a profile; "" is the engine's own
 	CgroupV2  bool
 
-	Workspace string // a directory of the host; "" is an anonymous volume
+	Workspace string // a directory of the host; "" is one in the user's home
 	ReadOnly  bool
 	Passwd    string // a file of the host that replaces the image's; "" for none
 	Group     string
@@ -140,8 +140,6 @@ func (c request) mounts() []mount.Mount {
 	mounts := []mount.Mount{agent, volumeMount("", homeParent, false, !c.BringHome)}
 	if c.Workspace != "" {
 		mounts = append(mounts, bindMount(c.Workspace, workspaceDir, c.ReadOnly))
-	} else {
-		mounts = append(mounts, volumeMount("", workspaceDir, c.ReadOnly, true))
 	}
 	if c.SocketDir != "" {
 		mounts = append(mounts, bindMount(c.SocketDir, socketDir, true))
@@ -164,22 +162,33 @@ func volumeMount(name, target string, readOnly, empty bool) mount.Mount {
 		VolumeOptions: &mount.VolumeOptions{NoCopy: empty}}
 }
 
-// fill makes the user's directories in new volumes, whose roots belong to root.
+// dir is where commands start.
+func (c request) dir() string {
+	if c.Workspace == "" {
+		return home + "/workspace" // the root of a volume of its own would belong to root
+	}
+	return workspaceDir
+}
+
+// fill makes the user's directories in the new volume for homes, whose root
+// belongs to root.
 func (b *box) fill(ctx context.Context, c request) error {
-	dir := func(name string) *tar.Header {
-		return &tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755, Uid: c.UID, Gid: c.GID}
-	}
+	var dirs []string
 	if !c.BringHome {
-		name := strings.TrimPrefix(home, homeParent+"/")
-		content := archive(dir(name+"/.tmp"), nil, dir(name))
-		if err := b.engine.CopyToContainer(ctx, b.container, homeParent, content, container.CopyToContainerOptions{}); err != nil {
-			return fmt.Errorf("make %s: %w", home, err)
-		}
+		dirs = append(dirs, home, homeTmp)
 	}
-	if c.Workspace == "" && !c.ReadOnly {
-		if err := b.engine.CopyToContainer(ctx, b.container, workspaceDir, archive(dir("."), nil), container.CopyToContainerOptions{}); err != nil {
-			return fmt.Errorf("make %s: %w", workspaceDir, err)
-		}
+	if c.Workspace == "" {
+		dirs = append(dirs, c.dir())
+	}
+	if len(dirs) == 0 {
+		return nil
+	}
+	var entries []*tar.Header
+	for _, dir := range dirs {
+		entries = append(entries, &tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, homeParent+"/"), Mode: 0o755, Uid: c.UID, Gid: c.GID})
+	}
+	if err := b.engine.CopyToContainer(ctx, b.container, homeParent, archive(nil, entries...), container.CopyToContainerOptions{}); err != nil {
+		return fmt.Errorf("make %s: %w", strings.Join(dirs, " and "), err)
 	}
 	return nil
 }
