@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -26,6 +28,7 @@ var errNoHello = errors.New("the host hung up before its first word")
 // Agent serves one host.
 type Agent struct {
 	shell    shell
+	null     uintptr      // /dev/null, the input of runs that have none
 	initial  map[int]bool // children that we had before we started any
 	oomKills int          // that the box had when last we looked; the reaper's own
 
@@ -43,14 +46,18 @@ type Agent struct {
 	trees []*tree          // of all runs that have a process left
 }
 
-func newAgent() *Agent {
-	a := &Agent{shell: findShell(), runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{}}
+func newAgent() (*Agent, error) {
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
+	}
+	a := &Agent{shell: findShell(), null: uintptr(null), runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{}}
 	for _, pid := range children() {
 		a.initial[pid] = true
 	}
 	a.oomKills = oomKills()
 	go a.reap(childSignals())
-	return a
+	return a, nil
 }
 
 // serve speaks with the host until the stream ends, then ends everything.

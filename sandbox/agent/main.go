@@ -52,7 +52,10 @@ func serve(args []string) error {
 	if err := harden(); err != nil {
 		return err
 	}
-	a := newAgent()
+	a, err := newAgent()
+	if err != nil {
+		return err
+	}
 	switch {
 	case *path != "":
 		return a.dialAndServe(*path)

@@ -53,9 +53,14 @@ func readProc(pid int) (p proc, ok bool) {
 func children() []int { return childrenOf(os.Getpid(), os.Getpid()) }
 
 func childrenOf(pid, tid int) (list []int) {
-	text, err := os.ReadFile(procPath(pid, "task/"+strconv.Itoa(tid)+"/children"))
-	if err != nil && !childrenListed() {
+	var buf [4096]byte
+	path := procPath(pid, "task/"+strconv.Itoa(tid)+"/children")
+	text := readInto(buf[:], path)
+	if text == nil && !childrenListed() {
 		return searchChildren(pid)
+	}
+	if len(text) > len(buf)-16 { // there may be more
+		text, _ = os.ReadFile(path)
 	}
 	for _, f := range bytes.Fields(text) {
 		if n, err := strconv.Atoi(string(f)); err == nil {

@@ -76,9 +76,9 @@ func (r *run) spawn(body wire.StartBody) (step string, err error) {
 	if err != nil {
 		return wire.StepDir, err
 	}
-	files, err := r.pipes(body.Stdin)
-	defer func() { closeAll(files) }()
-	if err != nil {
+	var theirs fds
+	defer func() { theirs.close(r.agent.null) }()
+	if err := r.pipes(&theirs, body.Stdin); err != nil {
 		r.release()
 		return wire.StepPipe, err
 	}
@@ -87,10 +87,10 @@ func (r *run) spawn(body wire.StartBody) (step string, err error) {
 		r.release()
 		return wire.StepPipe, err
 	}
-	if script != nil {
-		files = append(files, script)
+	if script >= 0 {
+		theirs = append(theirs, uintptr(script))
 	}
-	if err := r.fork(argv, dir, body.Env, files); err != nil {
+	if err := r.fork(argv, dir, body.Env, theirs); err != nil {
 		r.release()
 		return wire.StepExec, err
 	}
@@ -113,63 +113,58 @@ func (a *Agent) resolve(dir string) (string, error) {
 	return dir, unix.Access(dir, unix.X_OK)
 }
 
-// pipes returns the child's ends, in the order of its descriptors, and keeps
-// ours. What it returns is to be closed even beside an error.
-func (r *run) pipes(input bool) (theirs []*os.File, err error) {
-	r.stdin = &stdin{}
-	in, err := r.input(input)
-	if err != nil {
-		return nil, err
-	}
-	theirs = append(theirs, in)
-	for i, kind := range []wire.Kind{wire.Stdout, wire.Stderr} {
-		ours, w, err := pipe(false)
-		if err != nil {
-			return theirs, err
+// fds are what a command gets, in the order of its descriptors. They are plain
+// numbers: an os.File would ask the kernel about each of them.
+type fds []uintptr
+
+// close closes all but one.
+func (f fds) close(but uintptr) {
+	for _, fd := range f {
+		if fd != but {
+			unix.Close(int(fd))
 		}
-		r.out[i] = newPump(r, kind, ours)
-		theirs = append(theirs, w)
 	}
-	return theirs, nil
 }
 
-// input returns what the command reads: nothing, or what the host sends.
-func (r *run) input(wanted bool) (*os.File, error) {
-	if !wanted {
-		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		return os.NewFile(uintptr(fd), os.DevNull), nil
-	}
-	ours, theirs, err := pipe(true)
-	if err == nil {
+// pipes appends the command's ends to theirs and keeps ours. Without input the
+// command reads the agent's own /dev/null.
+func (r *run) pipes(theirs *fds, input bool) error {
+	r.stdin = &stdin{}
+	if !input {
+		*theirs = append(*theirs, r.agent.null)
+	} else if ours, err := theirs.pipe(true); err != nil {
+		return err
+	} else {
 		r.stdin = newStdin(r, ours)
 	}
-	return theirs, err
+	for i, kind := range []wire.Kind{wire.Stdout, wire.Stderr} {
+		ours, err := theirs.pipe(false)
+		if err != nil {
+			return err
+		}
+		r.out[i] = newPump(r, kind, ours)
+	}
+	return nil
 }
 
-// pipe returns the agent's end of a pipe, which waits in the poller, and the
-// command's, which blocks as programs expect.
-func pipe(theirsReads bool) (ours, theirs *os.File, err error) {
+// pipe appends the command's end of a new pipe, which blocks as programs expect,
+// and returns the agent's, which waits in the poller.
+func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if theirsReads {
+	if theyRead {
 		fd[0], fd[1] = fd[1], fd[0]
 	}
+	*f = append(*f, uintptr(fd[1]))
 	unix.SetNonblock(fd[0], true)
-	return os.NewFile(uintptr(fd[0]), "pipe"), os.NewFile(uintptr(fd[1]), "pipe"), nil
+	return os.NewFile(uintptr(fd[0]), "pipe"), nil
 }
 
 // fork starts the shell and notes it before anybody can reap it.
-func (r *run) fork(argv []string, dir string, env []string, files []*os.File) error {
-	fds := make([]uintptr, len(files))
-	for i, f := range files {
-		fds[i] = f.Fd()
-	}
-	attr := &syscall.ProcAttr{Dir: dir, Env: r.environ(env), Files: fds, Sys: &syscall.SysProcAttr{Setsid: true}}
+func (r *run) fork(argv []string, dir string, env []string, files fds) error {
+	attr := &syscall.ProcAttr{Dir: dir, Env: r.environ(env), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
 	a := r.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -302,11 +297,5 @@ func (r *run) release() {
 		if p != nil {
 			p.file.Close()
 		}
-	}
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
 	}
 }

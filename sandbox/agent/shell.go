@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,13 +28,14 @@ func findShell() shell {
 }
 
 // command returns the arguments that make the shell run cmd. Where cmd is too
-// long to be one of them it comes as a file, the child's descriptor 3.
-func (s shell) command(cmd string) (argv []string, script *os.File, err error) {
+// long to be one of them it comes as a file, the child's descriptor 3; else
+// script is -1.
+func (s shell) command(cmd string) (argv []string, script int, err error) {
 	if len(cmd) <= maxArgument {
 		if strings.HasPrefix(cmd, "-") || strings.HasPrefix(cmd, "+") {
 			cmd = " " + cmd // else it would be taken for an option
 		}
-		return []string{s.path, "-c", cmd}, nil, nil
+		return []string{s.path, "-c", cmd}, -1, nil
 	}
 	script, err = memFile(cmd)
 	// The text is read whole and its descriptor closed before any of it runs,
@@ -48,16 +48,18 @@ func (s shell) command(cmd string) (argv []string, script *os.File, err error) {
 }
 
 // memFile returns a file without a name that holds text.
-func memFile(text string) (*os.File, error) {
-	fd, err := unix.MemfdCreate("command", unix.MFD_CLOEXEC)
+func memFile(text string) (fd int, err error) {
+	fd, err = unix.MemfdCreate("command", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, err
+		return -1, err
 	}
-	f := os.NewFile(uintptr(fd), "command")
-	if _, err := f.WriteString(text); err != nil {
-		f.Close()
-		return nil, err
+	for at := 0; at < len(text); {
+		n, err := unix.Pwrite(fd, []byte(text[at:]), int64(at)) // leaves the position at the start
+		if err != nil && err != unix.EINTR {
+			unix.Close(fd)
+			return -1, err
+		}
+		at += max(n, 0)
 	}
-	f.Seek(0, 0)
-	return f, nil
+	return fd, nil
 }
