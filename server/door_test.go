@@ -1,0 +1,424 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// post sends a message and returns the answer with its body.
+func post(t testing.TB, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	return send(t, http.MethodPost, url, body, header...)
+}
+
+// send makes a request of a well-behaved client, but for what header changes:
+// names and values; an empty value leaves a header out.
+func send(t testing.TB, method, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for pair := range slices.Chunk(header, 2) {
+		switch {
+		case pair[0] == "Host":
+			req.Host = pair[1]
+		case pair[1] == "":
+			req.Header.Del(pair[0])
+		default:
+			req.Header.Add(pair[0], pair[1])
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// connect initializes and returns the id of the new session.
+func connect(t testing.TB, url string, header ...string) string {
+	t.Helper()
+	resp, body := post(t, url, initialize(1, "2025-11-25"), header...)
+	id := resp.Header.Get("Mcp-Session-Id")
+	if resp.StatusCode != http.StatusOK || id == "" {
+		t.Fatalf("initialize: %s: %s", resp.Status, body)
+	}
+	return id
+}
+
+const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
+
+func TestDoor(t *testing.T) {
+	const token = "open sesame"
+	h := HTTP{Token: token, SSE: true, AllowHosts: []string{"box.example"}, AllowOrigins: []string{"https://app.example"}}
+	base := listen(t, newServer(t), h)
+	authorized := []string{"Authorization", "Bearer " + token}
+	session := connect(t, base+"/mcp", authorized...)
+	mine := append(authorized, "Mcp-Session-Id", session)
+	with := func(headers []string, more ...string) []string { return append(slices.Clip(headers), more...) }
+
+	for _, test := range []struct {
+		name, method, path, body string
+		header                   []string
+		want                     int
+	}{
+		{"as it should be", "POST", "/mcp", ping, mine, 200},
+		{"scheme in small letters", "POST", "/mcp", ping, []string{"Authorization", "bearer " + token, "Mcp-Session-Id", session}, 200},
+		{"allowed host", "POST", "/mcp", ping, with(mine, "Host", "box.example:8811"), 200},
+		{"localhost", "POST", "/mcp", ping, with(mine, "Host", "LOCALHOST"), 200},
+		{"loopback of version 6", "POST", "/mcp", ping, with(mine, "Host", "[::1]:8811"), 200},
+		{"allowed origin", "POST", "/mcp", ping, with(mine, "Origin", "https://app.example"), 200},
+		{"own origin", "POST", "/mcp", ping, with(mine, "Origin", base), 200},
+		{"charset", "POST", "/mcp", ping, with(mine, "Content-Type", "", "Content-Type", "application/json; charset=utf-8"), 200},
+		{"health", "GET", "/healthz", "", nil, 200},
+
+		{"evil host", "POST", "/mcp", ping, with(mine, "Host", "evil.example"), 403},
+		{"evil host that looks right", "POST", "/mcp", ping, with(mine, "Host", "127.0.0.1.evil.example"), 403},
+		{"other address", "POST", "/mcp", ping, with(mine, "Host", "192.0.2.1:8811"), 403},
+		{"evil origin", "POST", "/mcp", ping, with(mine, "Origin", "https://evil.example"), 403},
+		{"origin of a file", "POST", "/mcp", ping, with(mine, "Origin", "null"), 403},
+		{"origin of another port", "POST", "/mcp", ping, with(mine, "Origin", "http://127.0.0.1:1"), 403},
+		{"two origins", "POST", "/mcp", ping, with(mine, "Origin", base, "Origin", "https://evil.example"), 403},
+		{"evil host of the stream", "GET", "/sse", "", with(authorized, "Host", "evil.example"), 403},
+		{"evil origin of the stream", "GET", "/sse", "", with(authorized, "Origin", "https://evil.example"), 403},
+		{"evil origin of a message", "POST", "/message?sessionId=x", ping, with(authorized, "Origin", "https://evil.example"), 403},
+
+		{"no token", "POST", "/mcp", ping, []string{"Mcp-Session-Id", session}, 401},
+		{"wrong token", "POST", "/mcp", ping, []string{"Authorization", "Bearer open", "Mcp-Session-Id", session}, 401},
+		{"other scheme", "POST", "/mcp", ping, []string{"Authorization", "Basic " + token, "Mcp-Session-Id", session}, 401},
+		{"no token to the stream", "GET", "/sse", "", nil, 401},
+		{"no token to a message", "POST", "/message?sessionId=x", ping, nil, 401},
+		{"no token to end a session", "DELETE", "/mcp", "", []string{"Mcp-Session-Id", session}, 401},
+
+		{"stream of its own", "GET", "/mcp", "", mine, 405},
+		{"head", "HEAD", "/mcp", "", mine, 405},
+		{"put", "PUT", "/mcp", ping, mine, 405},
+		{"options without an origin", "OPTIONS", "/mcp", "", mine, 405},
+		{"end a session where there are none", "DELETE", "/mcp", "", with(mine, "Mcp-Protocol-Version", "2026-07-28"), 405},
+
+		{"text", "POST", "/mcp", ping, with(mine, "Content-Type", "", "Content-Type", "text/plain"), 415},
+		{"no type", "POST", "/mcp", ping, with(mine, "Content-Type", ""), 415},
+		{"form to a message", "POST", "/message?sessionId=x", ping, with(authorized, "Content-Type", "", "Content-Type", "text/plain"), 415},
+		{"too large", "POST", "/mcp", strings.Repeat(" ", maxBody+1), mine, 413},
+		{"too large a message", "POST", "/message?sessionId=x", strings.Repeat(" ", maxBody+1), authorized, 413},
+
+		{"no session", "POST", "/mcp", ping, authorized, 400},
+		{"unknown session", "POST", "/mcp", ping, with(authorized, "Mcp-Session-Id", "nosuch"), 404},
+		{"unknown session to end", "DELETE", "/mcp", "", with(authorized, "Mcp-Session-Id", "nosuch"), 404},
+		{"unknown stream", "POST", "/message?sessionId=nosuch", ping, authorized, 404},
+		{"unknown path", "POST", "/", ping, mine, 404},
+		{"no JSON", "POST", "/mcp", "no", mine, 400},
+		{"several messages", "POST", "/mcp", "[" + ping + "]", mine, 400},
+		{"unknown version", "POST", "/mcp", ping, with(mine, "Mcp-Protocol-Version", "1999-01-01"), 400},
+		{"notification", "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, mine, 202},
+		{"notification where there are no sessions", "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled"}`,
+			with(authorized, "Mcp-Protocol-Version", "2026-07-28"), 202},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			resp, body := send(t, test.method, base+test.path, test.body, test.header...)
+			if resp.StatusCode != test.want {
+				t.Errorf("%s: %s, want %d", resp.Status, body, test.want)
+			}
+			if resp.StatusCode == 401 && !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("WWW-Authenticate: %q", resp.Header.Get("WWW-Authenticate"))
+			}
+			if resp.StatusCode == 405 && resp.Header.Get("Allow") == "" {
+				t.Error("no Allow")
+			}
+			if acao := resp.Header.Get("Access-Control-Allow-Origin"); acao == "*" || strings.Contains(acao, "evil") {
+				t.Errorf("Access-Control-Allow-Origin: %q", acao)
+			}
+		})
+	}
+	if resp, _ := send(t, "OPTIONS", base+"/mcp", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST"); resp.StatusCode != 204 ||
+		resp.Header.Get("Access-Control-Allow-Origin") != "https://app.example" {
+		t.Errorf("an allowed page asks whether it may: %s %v", resp.Status, resp.Header)
+	}
+	if resp, _ := post(t, base+"/mcp", ping, mine...); resp.StatusCode != 200 {
+		t.Errorf("after all that: %s", resp.Status)
+	}
+}
+
+func TestListen(t *testing.T) {
+	for listen, safe := range map[string]bool{
+		"127.0.0.1:0": true, "localhost:0": true, "[::1]:0": true, "127.0.0.2:0": true,
+		":0": false, "0.0.0.0:0": false, "[::]:0": false, "192.0.2.1:0": false, "localhost.evil.example:0": false, "nonsense": false,
+	} {
+		if err := (HTTP{Listen: listen}).check(); (err == nil) != safe {
+			t.Errorf("listen on %s without a token: %v", listen, err)
+		}
+	}
+	if err := (HTTP{Listen: "0.0.0.0:0", Token: "x"}).check(); err != nil {
+		t.Error(err)
+	}
+	s := newServer(t)
+	if err := s.ListenAndServe(t.Context(), HTTP{Listen: "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "token") {
+		t.Errorf("ListenAndServe: %v", err)
+	}
+}
+
+func TestEveryAddress(t *testing.T) {
+	d := &door{HTTP: HTTP{Listen: "0.0.0.0:8811"}}
+	for host, want := range map[string]bool{"192.0.2.1:8811": true, "[2001:db8::1]:8811": true, "localhost": true, "evil.example": false, "": false} {
+		if d.hostAllowed(host) != want {
+			t.Errorf("Host %q: allowed %v, want %v", host, !want, want)
+		}
+	}
+}
+
+func TestVersionsHTTP(t *testing.T) {
+	url := listen(t, newServer(t), HTTP{}) + "/mcp"
+	for _, version := range legacyVersions {
+		resp, body := post(t, url, initialize(1, version))
+		if !strings.Contains(body, `"protocolVersion":"`+version+`"`) {
+			t.Errorf("initialize with %s: %s", version, body)
+		}
+		header := []string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", version}
+		if _, body := post(t, url, toolCall(2, "exec", `{"cmd":"echo hi"}`), header...); !strings.Contains(body, `"stdout":"hi\n"`) {
+			t.Errorf("exec with %s: %s", version, body)
+		}
+	}
+	_, body := post(t, url, `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`,
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")
+	if !strings.Contains(body, "2026-07-28") || strings.Contains(body, `"error"`) {
+		t.Errorf("server/discover: %s", body)
+	}
+}
+
+// TestOwner: what one client has does not exist for another; where the protocol
+// knows no sessions, the client's name tells them apart.
+func TestOwner(t *testing.T) {
+	s := newServer(t)
+	url := listen(t, s, HTTP{}) + "/mcp"
+	a, b := connect(t, url), connect(t, url)
+	_, body := post(t, url, toolCall(2, "start", `{}`), "Mcp-Session-Id", a)
+	id := s.Manager.Boxes(a)[0].ID
+	if !strings.Contains(body, id) {
+		t.Errorf("start: %s", body)
+	}
+	if _, body := post(t, url, toolCall(2, "stop", fmt.Sprintf(`{"containerId":%q}`, id)), "Mcp-Session-Id", b); !strings.Contains(body, sandbox.BoxNotFound) {
+		t.Errorf("stop by another session: %s", body)
+	}
+	modern := func(name, tool, args string) string {
+		meta := strings.Replace(modernMeta, `"test"`, `"`+name+`"`, 1)
+		_, body := post(t, url, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+args+`,`+meta+`}}`,
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool)
+		return body
+	}
+	modern("alice", "exec", `{"cmd":"echo mine >file"}`)
+	if body := modern("alice", "exec", `{"cmd":"cat file"}`); !strings.Contains(body, `"stdout":"mine\n"`) {
+		t.Errorf("the same client's next call: %s", body)
+	}
+	if body := modern("bob", "exec", `{"cmd":"cat file"}`); strings.Contains(body, `"stdout":"mine\n"`) {
+		t.Errorf("another client's call: %s", body)
+	}
+	if body := modern("bob", "exec", fmt.Sprintf(`{"cmd":"true","containerId":%q}`, id)); !strings.Contains(body, sandbox.BoxNotFound) {
+		t.Errorf("another client's call in a session's box: %s", body)
+	}
+}
+
+// TestForeignCancel: clients number their requests alike, and one's cancel must
+// not end another's call.
+func TestForeignCancel(t *testing.T) {
+	s := newServer(t)
+	arrived, letGo := make(chan struct{}), make(chan struct{})
+	s.Tools = []mcpserver.ServerTool{{Tool: mcp.NewTool("wait"), Handler: func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		arrived <- struct{}{}
+		select {
+		case <-ctx.Done():
+			return mcp.NewToolResultText("cancelled"), nil
+		case <-letGo:
+			return mcp.NewToolResultText("survived"), nil
+		}
+	}}}
+	url := listen(t, s, HTTP{}) + "/mcp"
+	a, b := connect(t, url), connect(t, url)
+	modern := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "wait"}
+	modernCall := `{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"wait",` + modernMeta + `}}`
+	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":42}}`
+	cancelModern := strings.Replace(cancel, `"params":{`, `"params":{`+modernMeta+`,`, 1)
+
+	begin := func(call string, header ...string) <-chan string {
+		answer := make(chan string, 1)
+		go func() {
+			_, body := post(t, url, call, header...)
+			answer <- body
+		}()
+		<-arrived
+		return answer
+	}
+	bs := begin(toolCall(42, "wait", `{}`), "Mcp-Session-Id", b)
+	modernOnes := begin(modernCall, modern...)
+	as := begin(toolCall(42, "wait", `{}`), "Mcp-Session-Id", a)
+	post(t, url, cancel, "Mcp-Session-Id", a)
+	post(t, url, cancelModern, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "notifications/cancelled")
+	if body := <-as; !strings.Contains(body, "cancelled") {
+		t.Errorf("a call that its own session cancelled: %s", body)
+	}
+	close(letGo)
+	for _, answer := range []<-chan string{bs, modernOnes} {
+		if body := <-answer; !strings.Contains(body, "survived") {
+			t.Errorf("a call whose id another session cancelled: %s", body)
+		}
+	}
+}
+
+// TestDelete: the end of a session ends its calls and boxes, and no others.
+func TestDelete(t *testing.T) {
+	s := newServer(t)
+	url := listen(t, s, HTTP{}) + "/mcp"
+	a, b := connect(t, url), connect(t, url)
+	post(t, url, toolCall(2, "start", `{}`), "Mcp-Session-Id", b)
+	answer := make(chan string, 1)
+	go func() {
+		_, body := post(t, url, toolCall(2, "exec", `{"cmd":"sleep 1000"}`), "Mcp-Session-Id", a)
+		answer <- body
+	}()
+	await(t, func() bool { boxes := s.Manager.Boxes(a); return len(boxes) == 1 && boxes[0].Live() == 1 })
+	start := time.Now()
+	if resp, body := send(t, "DELETE", url, "", "Mcp-Session-Id", a); resp.StatusCode != http.StatusNoContent {
+		t.Errorf("DELETE: %s: %s", resp.Status, body)
+	}
+	t.Logf("DELETE took %v", time.Since(start))
+	<-answer
+	if n := len(s.Manager.Boxes(a)); n != 0 {
+		t.Errorf("%d boxes of the session are left", n)
+	}
+	if resp, _ := post(t, url, ping, "Mcp-Session-Id", a); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a call of a session that ended: %s", resp.Status)
+	}
+	if n := len(s.Manager.Boxes(b)); n != 1 {
+		t.Errorf("%d boxes of another session stand, want 1", n)
+	}
+}
+
+// TestHangUp: on SSE the connection is the session.
+func TestHangUp(t *testing.T) {
+	s := newServer(t)
+	base := listen(t, s, HTTP{SSE: true})
+	ctx, hangUp := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, "GET", base+"/sse", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	buf := make([]byte, 1024)
+	n, err := resp.Body.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, endpoint, _ := strings.Cut(strings.TrimSpace(string(buf[:n])), "data: ")
+	_, id, _ := strings.Cut(endpoint, "sessionId=")
+	if resp, body := post(t, base+endpoint, toolCall(2, "exec", `{"cmd":"sleep 1000"}`)); resp.StatusCode != http.StatusAccepted {
+		t.Fatalf("%s: %s", resp.Status, body)
+	}
+	await(t, func() bool { boxes := s.Manager.Boxes(id); return len(boxes) == 1 && boxes[0].Live() == 1 })
+	hangUp()
+	await(t, func() bool { return len(s.Manager.Boxes(id)) == 0 })
+	await(t, func() bool { resp, _ := post(t, base+endpoint, ping); return resp.StatusCode == http.StatusNotFound })
+}
+
+// TestShutdown: neither a call nor a stream keeps the server from ending.
+func TestShutdown(t *testing.T) {
+	s := newServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, served := make(chan string, 1), make(chan error, 1)
+	h := HTTP{Listen: "127.0.0.1:0", SSE: true, Ready: func(addr net.Addr) { ready <- "http://" + addr.String() }}
+	go func() { served <- s.ListenAndServe(ctx, h) }()
+	base := <-ready
+	stream, err := http.Get(base + "/sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	id := connect(t, base+"/mcp")
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		req, _ := http.NewRequest("POST", base+"/mcp", strings.NewReader(toolCall(2, "exec", `{"cmd":"trap '' TERM; sleep 1000"}`)))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Mcp-Session-Id", id)
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	await(t, func() bool { boxes := s.Manager.Boxes(id); return len(boxes) == 1 && boxes[0].Live() == 1 })
+	start := time.Now()
+	cancel()
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("serves on after ten seconds")
+	}
+	t.Logf("ended after %v", time.Since(start).Round(time.Millisecond))
+	<-answered
+	if n := len(s.Manager.Boxes(id)); n != 0 {
+		t.Errorf("%d boxes are left", n)
+	}
+}
+
+// TestProgress: two calls of one session at once get each their own progress.
+func TestProgress(t *testing.T) {
+	s := newServer(t)
+	s.Tools = []mcpserver.ServerTool{{Tool: mcp.NewTool("report"), Handler: func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		for range 20 {
+			err := mcpserver.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": req.Params.Meta.ProgressToken, "progress": 1})
+			if err != nil {
+				return nil, err
+			}
+		}
+		return mcp.NewToolResultText("done"), nil
+	}}}
+	url := listen(t, s, HTTP{}) + "/mcp"
+	id := connect(t, url)
+	answers := make(chan string, 10)
+	for i := range cap(answers) {
+		go func() {
+			_, body := post(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"report","_meta":{"progressToken":"p%d"}}}`, i, i), "Mcp-Session-Id", id)
+			answers <- body
+		}()
+	}
+	for range cap(answers) {
+		tokens := map[string]int{}
+		for line := range bytes.Lines([]byte(<-answers)) {
+			var m struct {
+				Params struct{ ProgressToken string }
+			}
+			if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && json.Unmarshal(data, &m) == nil && m.Params.ProgressToken != "" {
+				tokens[m.Params.ProgressToken]++
+			}
+		}
+		if len(tokens) != 1 {
+			t.Errorf("a call got the progress of %v", tokens)
+		}
+	}
+}

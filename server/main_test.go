@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/tools"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveEnv) != "" {
+		os.Exit(m.Run()) // what it leaves behind, the test that started it sees
+	}
+	boxtest.Main(m)
+}
+
+// patience is how long a test waits for what comes in milliseconds, unless the
+// machine is busy with other things.
+const patience = 30 * time.Second
+
+// newServer returns a server with the real tools over real agents.
+func newServer(t testing.TB) *Server {
+	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
+	set := &tools.Set{Manager: m, Owner: Owner}
+	return &Server{Manager: m, Tools: set.Tools(), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
+}
+
+type testLog struct{ t testing.TB }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// serveEnv makes a test program a server on stdio, for clients that want to
+// start one.
+const serveEnv = "WARMBOX_TEST_SERVE"
+
+// TestServe is that server.
+func TestServe(t *testing.T) {
+	if os.Getenv(serveEnv) == "" {
+		t.Skip("is a server for other tests")
+	}
+	os.Unsetenv(serveEnv) // its boxes are not servers
+	stdout := os.Stdout
+	os.Stdout = os.Stderr // go test's own words are no JSON
+	s := newServer(t)
+	s.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := s.ServeStdio(t.Context(), os.Stdin, stdout); err != nil {
+		t.Error(err)
+	}
+}
+
+// stdioServer is a command that starts TestServe. It brings its environment
+// itself, since hosts pass on little of theirs.
+func stdioServer(t testing.TB) []string {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"env", serveEnv + "=1", exe, "-test.run=^TestServe$", "-test.timeout=5m"}
+}
+
+func stdioCommand(t testing.TB) *exec.Cmd {
+	argv := stdioServer(t)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stderr = testLog{t}
+	return cmd
+}
+
+// listen serves HTTP until the test ends, and returns where.
+func listen(t testing.TB, s *Server, h HTTP) string {
+	ctx, cancel := context.WithCancel(t.Context())
+	ready := make(chan net.Addr, 1)
+	h.Ready = func(addr net.Addr) { ready <- addr }
+	if h.Listen == "" {
+		h.Listen = "127.0.0.1:0"
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.ListenAndServe(ctx, h) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Errorf("ListenAndServe: %v", err)
+		}
+	})
+	select {
+	case addr := <-ready:
+		return "http://" + addr.String()
+	case err := <-served:
+		served <- nil
+		t.Fatalf("ListenAndServe: %v", err)
+	}
+	return ""
+}
+
+// fields decodes what a tool returned as structured content.
+func fields(t testing.TB, content any) map[string]any {
+	t.Helper()
+	data, err := json.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

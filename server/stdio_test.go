@@ -1,0 +1,328 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// A wire is a client that says exactly what it is told to.
+type wire struct {
+	t     testing.TB
+	in    io.WriteCloser
+	out   *bufio.Reader
+	ended chan error // what ServeStdio returned
+}
+
+// serveStdio serves over pipes until the test ends.
+func serveStdio(t testing.TB, s *Server) *wire {
+	stdin, in := io.Pipe()
+	out, stdout := io.Pipe()
+	w := &wire{t, in, bufio.NewReader(out), make(chan error, 1)}
+	go func() {
+		w.ended <- s.ServeStdio(t.Context(), stdin, stdout)
+		stdout.Close()
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		io.Copy(io.Discard, w.out) // until it has ended
+	})
+	return w
+}
+
+func (w *wire) send(line string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.in, line+"\n"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+type message struct {
+	ID     any            `json:"id"`
+	Result map[string]any `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// next returns the next answer.
+func (w *wire) next() message {
+	w.t.Helper()
+	timer := time.AfterFunc(patience, func() { panic("no answer") })
+	defer timer.Stop()
+	line, err := w.out.ReadBytes('\n')
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var m message
+	if err := json.Unmarshal(line, &m); err != nil {
+		w.t.Fatalf("not JSON: %q: %v", line, err)
+	}
+	return m
+}
+
+func (w *wire) ask(line string) message {
+	w.t.Helper()
+	w.send(line)
+	return w.next()
+}
+
+func initialize(id int, version string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`, id, version)
+}
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}}`
+
+func toolCall(id int, tool, args string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, args)
+}
+
+var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+func TestVersionsStdio(t *testing.T) {
+	w := serveStdio(t, newServer(t))
+	for i, version := range legacyVersions {
+		if m := w.ask(initialize(i, version)); m.Error != nil || m.Result["protocolVersion"] != version {
+			t.Errorf("initialize with %s: %+v", version, m)
+		}
+	}
+	m := w.ask(`{"jsonrpc":"2.0","id":9,"method":"server/discover","params":{` + modernMeta + `}}`)
+	versions, _ := m.Result["supportedVersions"].([]any)
+	if !slices.Contains(versions, any("2026-07-28")) {
+		t.Errorf("server/discover: %+v", m)
+	}
+	m = w.ask(`{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"exec","arguments":{"cmd":"echo hi"},` + modernMeta + `}}`)
+	if fields(t, m.Result["structuredContent"])["stdout"] != "hi\n" {
+		t.Errorf("exec by 2026-07-28: %+v", m)
+	}
+}
+
+// TestWithoutEngine: hosts give a server some seconds to tell its tools, and
+// an engine that hangs must not take them.
+func TestWithoutEngine(t *testing.T) {
+	s := newServer(t)
+	s.Manager.Launcher = launcherFunc(func(ctx context.Context, _ string, _ sandbox.Spec) (io.ReadWriteCloser, error) {
+		t.Error("the engine was asked")
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	w := serveStdio(t, s)
+	start := time.Now()
+	w.ask(initialize(1, "2025-11-25"))
+	w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	w.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("initialize and tools/list took %v", took)
+	}
+}
+
+type launcherFunc func(context.Context, string, sandbox.Spec) (io.ReadWriteCloser, error)
+
+func (f launcherFunc) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
+	return f(ctx, id, spec)
+}
+
+func TestBadInput(t *testing.T) {
+	w := serveStdio(t, newServer(t))
+	w.ask(initialize(1, "2025-11-25"))
+	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
+	for _, line := range []string{
+		`no JSON`,
+		`{"jsonrpc":"2.0","id":2`,
+		`null`,
+		`"text"`,
+		`[{"jsonrpc":"2.0","id":3,"method":"ping"}]`,
+		`[]`,
+		`{"jsonrpc":"1.0","id":4,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":5,"method":"no/such"}`,
+		`{"jsonrpc":"2.0","id":6,"method":7}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`,
+		`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":[1]}`,
+		`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"nosuch"}}`,
+		`{"jsonrpc":"2.0","id":9,"method":"initialize","params":"text"}`,
+		`{"jsonrpc":"2.0","id":11,"method":"no/such","params":` + deep + `}`,
+		`{"jsonrpc":"2.0","id":12,"method":"no/such","method":"no/such/either"}`,
+		"\x00\xff\xfe",
+		strings.Repeat("x", maxLine+1),
+	} {
+		shown := fmt.Sprintf("%.80s", line)
+		if m := w.ask(line); m.Error == nil || m.Error.Message == "" {
+			t.Errorf("%s: answered with %+v, want an error", shown, m)
+		}
+		if m := w.ask(`{"jsonrpc":"2.0","id":99,"method":"ping"}`); m.Error != nil || m.ID != 99.0 {
+			t.Fatalf("after %s: ping was answered with %+v", shown, m)
+		}
+	}
+	for id, args := range []string{`{"cmd":5}`, `[]`, `"text"`, `{}`, `{"cmd":"true","nosuch":1}`, `{"cmd":"true","cmd":"false","env":5}`} {
+		if m := w.ask(toolCall(id, "exec", args)); m.Error == nil && m.Result["isError"] != true {
+			t.Errorf("exec %s: answered with %+v, want an error", args, m)
+		}
+	}
+}
+
+// TestLongLine: a message that is refused costs no memory to speak of.
+func TestLongLine(t *testing.T) {
+	w := serveStdio(t, newServer(t))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	chunk := bytes.Repeat([]byte("x"), 1<<20)
+	for range 512 {
+		if _, err := w.in.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := w.ask(""); m.Error == nil || !strings.Contains(m.Error.Message, "32 MiB") {
+		t.Errorf("answered with %+v", m)
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 256<<20 {
+		t.Errorf("%d MiB were allocated for a line of 512", grown>>20)
+	}
+}
+
+// TestEnd: however a session ends, its commands and boxes end with it, soon.
+func TestEnd(t *testing.T) {
+	for name, end := range map[string]func(w *wire, cancel func()){
+		"stdin ends":   func(w *wire, _ func()) { w.in.Close() },
+		"context ends": func(_ *wire, cancel func()) { cancel() },
+		"stdout fails": func(w *wire, _ func()) { w.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stdin, in := io.Pipe()
+			defer in.Close()
+			w := &wire{t, in, nil, make(chan error, 1)}
+			go func() { w.ended <- s.ServeStdio(ctx, stdin, failingWriter{}) }()
+			w.send(toolCall(1, "exec", `{"cmd":"setsid sleep 1000 & trap '' TERM; touch here; sleep 1000"}`))
+			await(t, func() bool { b := s.Manager.Boxes(local); return len(b) == 1 && b[0].Live() == 1 })
+			box := s.Manager.Boxes(local)[0]
+
+			start := time.Now()
+			end(w, cancel)
+			select {
+			case err := <-w.ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("serves on after ten seconds")
+			}
+			t.Logf("ended after %v", time.Since(start).Round(time.Millisecond))
+			select {
+			case <-box.Done():
+			default:
+				t.Error("the box is still there")
+			}
+		})
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestStalledClient: a client that reads no answers does not keep the server.
+func TestStalledClient(t *testing.T) {
+	s := newServer(t)
+	stdin, in := io.Pipe()
+	out, stdout := io.Pipe()
+	defer out.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(t.Context(), stdin, stdout) }()
+	io.WriteString(in, initialize(1, "2025-11-25")+"\n")
+	in.Close()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("serves on after ten seconds")
+	}
+}
+
+// TestBusy: when every call that is allowed hangs, pings are answered, one more
+// call is refused, and stop puts an end to it.
+func TestBusy(t *testing.T) {
+	s := newServer(t)
+	w := serveStdio(t, s)
+	w.ask(initialize(1, "2025-11-25"))
+	m := w.ask(toolCall(2, "start", `{}`))
+	id := fields(t, m.Result["structuredContent"])["id"].(string)
+	hang := fmt.Sprintf(`{"cmd":"sleep 1000","containerId":%q,"waitSeconds":600}`, id)
+	for i := range maxCalls {
+		w.send(toolCall(100+i, "exec", hang))
+	}
+	box := s.Manager.Boxes(local)[0]
+	await(t, func() bool { return box.Live() == maxCalls })
+
+	start := time.Now()
+	if m := w.ask(`{"jsonrpc":"2.0","id":3,"method":"ping"}`); m.ID != 3.0 || m.Error != nil {
+		t.Errorf("ping: %+v", m)
+	}
+	t.Logf("ping took %v", time.Since(start))
+	if m := w.ask(toolCall(4, "exec", hang)); fields(t, m.Result["structuredContent"])["code"] != sandbox.LimitReached {
+		t.Errorf("one call too many: %+v", m)
+	}
+	w.send(toolCall(5, "stop", fmt.Sprintf(`{"containerId":%q}`, id)))
+	answered := map[any]bool{}
+	for range maxCalls + 1 {
+		answered[w.next().ID] = true
+	}
+	if len(answered) != maxCalls+1 || !answered[5.0] {
+		t.Errorf("%d of %d calls were answered", len(answered), maxCalls+1)
+	}
+}
+
+func TestPanic(t *testing.T) {
+	s := newServer(t)
+	s.Tools = []mcpserver.ServerTool{{
+		Tool:    mcp.NewTool("boom"),
+		Handler: func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("boom") },
+	}}
+	w := serveStdio(t, s)
+	for id := range 2 {
+		m := w.ask(toolCall(id, "boom", `{}`))
+		if m.Result["isError"] != true || fields(t, m.Result["structuredContent"])["code"] != sandbox.Internal {
+			t.Errorf("a tool that panics: %+v", m)
+		}
+	}
+}
+
+func TestInstructions(t *testing.T) {
+	if len(instructions) >= 2048 {
+		t.Errorf("they have %d bytes, and hosts cut at 2,048", len(instructions))
+	}
+}
+
+// await waits until something holds.
+func await(t testing.TB, ok func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("waited in vain")
+		}
+	}
+}
