@@ -320,6 +320,9 @@ func (d *door) serveMessage(w http.ResponseWriter, r *http.Request) error {
 		}
 		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{s, s.id}))
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		// Of a client that names its version here mcp-go would want headers
+		// that are the streamable transport's. The message says it as well.
+		r.Header.Del(mcp.HeaderProtocolVersion)
 	}
 	d.sse.MessageHandler().ServeHTTP(w, r)
 	return nil
