@@ -117,11 +117,11 @@ func (l *Launcher) fillVolume(ctx context.Context, e *engine, imageID, name stri
 
 // withIdle calls do with a container of an image that is never started.
 func (l *Launcher) withIdle(ctx context.Context, e *engine, imageID string, mounts []mount.Mount, do func(id string) error) error {
-	created, err := e.ContainerCreate(ctx,
+	created, err := e.create(ctx,
 		&container.Config{Image: imageID, Entrypoint: []string{agentPath}, Labels: map[string]string{labelPrefix + "instance": l.instance}},
-		&container.HostConfig{NetworkMode: "none", Mounts: mounts, LogConfig: container.LogConfig{Type: "none"}}, nil, nil, "")
+		&container.HostConfig{NetworkMode: "none", Mounts: mounts, LogConfig: container.LogConfig{Type: "none"}})
 	if err != nil {
-		return fmt.Errorf("create container: %w", err)
+		return err
 	}
 	err = do(created.ID)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchGrace)

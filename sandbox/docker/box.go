@@ -60,9 +60,9 @@ var _ sandbox.Placed = (*box)(nil)
 // its directories, and who listens to its last words and its end.
 func (b *box) create(ctx context.Context, c request, p *plan) error {
 	config, host := c.container()
-	created, err := b.engine.ContainerCreate(ctx, config, host, nil, nil, "")
+	created, err := b.engine.create(ctx, config, host)
 	if err != nil {
-		return fmt.Errorf("create container: %w", err)
+		return err
 	}
 	b.container = created.ID
 	b.warnings = created.Warnings

@@ -66,9 +66,13 @@ func launcher(t *testing.T, config Config) *Launcher {
 		for _, c := range left {
 			t.Errorf("container %.12s (%s) is left: %v", c.ID, c.Status, c.Labels)
 		}
-		for _, pattern := range []string{filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "warmbox", "*"), filepath.Join(config.StateDir, "workspaces", "*")} {
-			if left, _ := filepath.Glob(pattern); len(left) > 0 {
-				t.Errorf("left on the host: %v", left)
+		if left, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "warmbox", "*")); len(left) > 0 {
+			t.Errorf("left on the host: %v", left)
+		}
+		workspaces, _ := filepath.Glob(filepath.Join(config.StateDir, "workspaces", "*"))
+		for _, dir := range workspaces {
+			if os.Remove(dir) == nil {
+				t.Errorf("an empty workspace is left: %s", dir)
 			}
 		}
 	})

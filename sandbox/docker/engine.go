@@ -99,7 +99,9 @@ func (l *Launcher) lost(ctx context.Context, e *engine, err error) error {
 		e.Close()
 	}
 	l.mu.Unlock()
-	return unreachable(e.endpoint, err, nil)
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return unreachable(e.endpoint, cause(ctx, e.api, err), nil)
 }
 
 // answers reports whether err is something that the engine said, and not the
@@ -201,11 +203,38 @@ func ask(ctx context.Context, ep endpoint) (*engine, error) {
 			return &engine{api: c, endpoint: ep, info: info}, nil
 		}
 	}
-	c.Close()
+	defer c.Close()
+	return nil, cause(ctx, c, err)
+}
+
+// cause finds out why there was no connection: the client tells only that.
+func cause(ctx context.Context, c api, err error) error {
 	if ctx.Err() != nil {
-		err = errors.Join(ctx.Err(), err)
+		return errors.Join(ctx.Err(), err)
 	}
-	return nil, err
+	if client.IsErrConnectionFailed(err) {
+		conn, derr := c.Dialer()(ctx)
+		if derr != nil {
+			return derr
+		}
+		conn.Close()
+	}
+	return err
+}
+
+// create makes a container. It waits for the engine's answer even when ctx is
+// done meanwhile: a container whose id nobody heard could not be removed.
+func (e *engine) create(ctx context.Context, config *container.Config, host *container.HostConfig) (container.CreateResponse, error) {
+	if ctx.Err() != nil {
+		return container.CreateResponse{}, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchGrace)
+	defer cancel()
+	created, err := e.ContainerCreate(ctx, config, host, nil, nil, "")
+	if err != nil {
+		return created, fmt.Errorf("create container: %w", err)
+	}
+	return created, nil
 }
 
 // gone reports whether the engine says that what was to be removed is not

@@ -169,10 +169,19 @@ func (f facts) identity(uid, gid int) (passwd, group string, changed bool) {
 	return passwd, group, changed
 }
 
-// column returns a field of every line.
+// name returns the first name of a user, "" if there is none.
+func name(passwd string, uid int) string {
+	names, uids := column(passwd, 0), column(passwd, 2)
+	if i := slices.Index(uids, strconv.Itoa(uid)); i >= 0 && i < len(names) {
+		return clean(names[i], 64)
+	}
+	return ""
+}
+
+// column returns one of the first three fields of every line that has them.
 func column(table string, n int) (fields []string) {
 	for row := range strings.Lines(table) {
-		if f := strings.Split(strings.TrimSuffix(row, "\n"), ":"); n < len(f) {
+		if f := strings.Split(strings.TrimSuffix(row, "\n"), ":"); len(f) > 2 {
 			fields = append(fields, f[n])
 		}
 	}

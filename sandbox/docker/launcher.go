@@ -69,7 +69,7 @@ const (
 )
 
 // launchGrace bounds what is done for a launch after its caller gave up:
-// taking back what it had made.
+// hearing what was made, and taking it back.
 const launchGrace = 15 * time.Second
 
 var (

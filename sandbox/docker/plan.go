@@ -21,6 +21,7 @@ type plan struct {
 	id        string
 	request   request
 	facts     facts
+	user      string // the name of the box's user, "" if it has none
 	workspace workspace
 	notes     []string
 }
@@ -162,7 +163,10 @@ func (p *plan) withoutHost() bool {
 	}
 	p.workspace.release()
 	p.workspace.own = ""
-	c.Workspace, c.Passwd, c.Group = "", "", ""
+	c.Workspace = ""
+	if c.Passwd != "" {
+		c.Passwd, c.Group, p.user = "", "", ""
+	}
 	return true
 }
 
@@ -281,10 +285,12 @@ func user(s string) (uid, gid int, err error) {
 // identity gives the box's user a name where the image has none for it.
 func (l *Launcher) identity(e *engine, p *plan) error {
 	passwd, group, changed := p.facts.identity(p.request.UID, p.request.GID)
+	p.user = name(passwd, p.request.UID)
 	if !changed {
 		return nil
 	}
 	if p.facts.Odd || !e.local() {
+		p.user = ""
 		p.notes = l.note(p.notes, fmt.Sprintf("Image %s has no name for user %d, so whoami fails in the box.", p.request.ImageName, p.request.UID))
 		return nil
 	}
@@ -324,10 +330,14 @@ func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
 	if !c.BringHome || p.facts.HomeTmp {
 		tmp = homeTmp
 	}
+	env := []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + tmp, "GOTMPDIR=" + tmp}
+	if p.user != "" {
+		env = append(env, "USER="+p.user)
+	}
 	return sandbox.Place{
 		Backend: "docker", Image: c.ImageName, Path: c.Path,
 		Workspace: c.Workspace, Dir: c.dir(),
-		Env:       []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + tmp, "GOTMPDIR=" + tmp},
+		Env:       env,
 		Heartbeat: c.Path == pathRelay,
 		Notes:     notes,
 	}

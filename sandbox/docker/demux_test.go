@@ -1,0 +1,69 @@
+package docker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// piece is what an engine makes of output.
+func piece(stream byte, text string) string {
+	h := []byte{stream, 0, 0, 0, 0, 0, 0, 0}
+	binary.BigEndian.PutUint32(h[4:], uint32(len(text)))
+	return string(h) + text
+}
+
+func TestDemux(t *testing.T) {
+	in := piece(1, "a") + piece(2, "words") + piece(1, "") + piece(1, "bc") + piece(0, "stdin?") + piece(2, " more")
+	for name, r := range map[string]io.Reader{"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in))} {
+		d := &demux{r: r, stderr: new(tail)}
+		out, err := io.ReadAll(d)
+		if string(out) != "abc" || err != nil || d.stderr.String() != "wordsstdin? more" {
+			t.Errorf("%s: %q, %v, stderr %q", name, out, err, d.stderr)
+		}
+	}
+}
+
+func TestDemuxRefusesWhatIsNoHeader(t *testing.T) {
+	for name, in := range map[string]string{
+		"stream": piece(3, "x"), "padding": "\x01x\x00\x00\x00\x00\x00\x01a", "length": "\x01\x00\x00\x00\xff\xff\xff\xffab",
+		"length of stderr": "\x02\x00\x00\x00\xff\xff\xff\xffab", "cut header": "\x01\x00", "cut piece": piece(1, "abc")[:10],
+	} {
+		if out, err := io.ReadAll(&demux{r: strings.NewReader(in), stderr: new(tail)}); err == nil {
+			t.Errorf("%s: no error, read %q", name, out)
+		}
+	}
+}
+
+func FuzzDemux(f *testing.F) {
+	f.Add([]byte(piece(1, "out") + piece(2, "err")))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		d := &demux{r: bytes.NewReader(in), stderr: new(tail)}
+		if out, _ := io.ReadAll(d); len(out) > len(in) {
+			t.Errorf("%d bytes made of %d", len(out), len(in))
+		}
+	})
+}
+
+func TestTailKeepsTheLastLines(t *testing.T) {
+	var all tail
+	for i := range 100_000 {
+		fmt.Fprintf(&all, "line %d\n", i)
+	}
+	got := strings.Split(all.String(), "\n")
+	if len(got) != 50 || got[0] != "line 99950" || got[49] != "line 99999" {
+		t.Errorf("%d lines from %q to %q", len(got), got[0], got[len(got)-1])
+	}
+	var one tail
+	one.Write(bytes.Repeat([]byte("x"), 10*tailBytes))
+	if got := one.String(); len(got) != tailBytes {
+		t.Errorf("one long line: %d bytes, want %d", len(got), tailBytes)
+	}
+	if cap(one.buf) > 8*tailBytes {
+		t.Errorf("holds %d bytes", cap(one.buf))
+	}
+}

@@ -1,0 +1,229 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// hostile is an image that tries to set what a container is.
+const hostile = `FROM ` + DefaultImage + `
+USER root
+ENV GODEBUG=gctrace=1 LD_PRELOAD=/evil.so PATH=/opt/tool/bin:/usr/bin:/bin HOME=/evil
+WORKDIR /evil
+ENTRYPOINT ["/evil"]
+CMD ["evil"]
+HEALTHCHECK --interval=1s CMD touch /workspace/evil
+STOPSIGNAL SIGUSR1
+EXPOSE 80
+LABEL dev.warmbox.box=evil
+`
+
+// buildImage makes an image for a test.
+func buildImage(t *testing.T, l *Launcher, tag, dockerfile string) {
+	t.Helper()
+	if err := l.BuildImage(t.Context(), BuildOptions{Dockerfile: []byte(dockerfile), Tag: tag}, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		e, err := l.connect(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.api.(*client.Client).ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What the engine says of a box, next to what was asked for.
+func TestContainerIsWhatWasAskedFor(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "seccomp.json")
+	if err := os.WriteFile(profile, []byte(`{"defaultAction":"SCMP_ACT_ALLOW"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const evil = "warmbox-test/hostile:latest"
+	buildImage(t, launcher(t, Config{}), evil, hostile)
+	for _, c := range []struct {
+		name   string
+		config Config
+		spec   sandbox.Spec
+		want   func(*container.InspectResponse) // what differs from the default
+	}{
+		{name: "default"},
+		{name: "hostile image", spec: sandbox.Spec{Image: evil}},
+		{name: "limits", spec: sandbox.Spec{Memory: 64 << 20, CPUs: 0.5, Pids: 100, Tmp: 1 << 20, Network: "bridge"}, want: func(c *container.InspectResponse) {
+			c.HostConfig.Memory, c.HostConfig.MemorySwap = 64<<20, 64<<20
+			c.HostConfig.NanoCPUs = 5e8
+			*c.HostConfig.PidsLimit = 100
+			c.HostConfig.Tmpfs["/tmp"] = "rw,exec,nosuid,nodev,size=1048576,mode=1777"
+			c.HostConfig.NetworkMode = "bridge"
+		}},
+		{name: "user", spec: sandbox.Spec{User: "7:8"}, want: func(c *container.InspectResponse) { c.Config.User = "7:8" }},
+		{name: "seccomp", config: Config{SeccompProfile: profile}, want: func(c *container.InspectResponse) {
+			c.HostConfig.SecurityOpt = append(c.HostConfig.SecurityOpt, `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`)
+		}},
+		{name: "relay", config: Config{ForcePath: pathRelay}, want: func(c *container.InspectResponse) {
+			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "0"}
+		}},
+		{name: "relay of root", config: Config{ForcePath: pathRelay}, spec: sandbox.Spec{User: "0:0"}, want: func(c *container.InspectResponse) {
+			c.Config.User = "0:0"
+			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "65533"}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.config.ForcePath == "" {
+				c.config.ForcePath = pathSocket
+			}
+			l := launcher(t, c.config)
+			b := launch(t, l, c.spec)
+			r := greet(t, b)
+			got, err := b.engine.ContainerInspect(t.Context(), b.container)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := hardened(b.engine)
+			if c.want != nil {
+				c.want(want)
+			}
+			if diff := cmp.Diff(facets(want), facets(&got)); diff != "" {
+				t.Errorf("want -, got +:\n%s", diff)
+			}
+			if got.Config.Labels["dev.warmbox.box"] != b.id || got.Config.Labels["dev.warmbox.instance"] != l.instance {
+				t.Errorf("labels %v", got.Config.Labels)
+			}
+			out, _ := sh(t, b, r, "pwd; env | grep -E 'GODEBUG|PRELOAD|^HOME'; echo $PATH; tr '\\0' '\\n' </proc/self/status | grep -E 'NoNewPrivs|CapBnd|Seccomp:'; ls /workspace")
+			path := defaultPath
+			if c.spec.Image == evil {
+				path = "/opt/tool/bin:/usr/bin:/bin"
+			}
+			status := "CapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+			if want := "/workspace\nHOME=/home/agent\n" + path + "\n" + status; !strings.HasPrefix(out, "/workspace\n") || !strings.HasSuffix(out, want[len("/workspace\n"):]) {
+				t.Errorf("in the box: %q, want %q", out, want)
+			}
+		})
+	}
+}
+
+// hardened is a container as design has it, where nothing else is asked for.
+func hardened(e *engine) *container.InspectResponse {
+	pids := int64(512)
+	noInit := false
+	c := &container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{}, Config: &container.Config{
+		Hostname: "warmbox", User: "1000:1000", WorkingDir: "/", StopSignal: "SIGKILL",
+		Entrypoint:  []string{"/opt/warmbox/agent"},
+		Cmd:         []string{"serve", "--dial", "/run/warmbox/agent.sock"},
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}}
+	c.HostConfig = &container.HostConfig{
+		NetworkMode: "none", IpcMode: "private", AutoRemove: true, ReadonlyRootfs: true, Init: &noInit,
+		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		LogConfig: container.LogConfig{Type: "none"},
+		Tmpfs:     map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=536870912,mode=1777"},
+		ShmSize:   64 << 20,
+		Resources: container.Resources{Memory: 2 << 30, MemorySwap: 2 << 30, NanoCPUs: int64(min(2, e.info.NCPU)) * 1e9, PidsLimit: &pids},
+	}
+	return c
+}
+
+// facets lists what of a container must be as asked for.
+func facets(c *container.InspectResponse) map[string]string {
+	h, k := c.HostConfig, c.Config
+	m := make(map[string]string)
+	for name, v := range map[string]any{
+		"host": k.Hostname, "user": k.User, "dir": k.WorkingDir, "signal": k.StopSignal, "entrypoint": k.Entrypoint, "cmd": k.Cmd,
+		"health": k.Healthcheck.Test, "tty": k.Tty, "stdin": k.OpenStdin, "volumes": len(k.Volumes),
+		"network": h.NetworkMode, "ipc": h.IpcMode, "pid": h.PidMode, "uts": h.UTSMode, "remove": h.AutoRemove, "readonly": h.ReadonlyRootfs, "init": *h.Init,
+		"capadd": []string(h.CapAdd), "capdrop": []string(h.CapDrop), "security": h.SecurityOpt, "privileged": h.Privileged, "log": h.LogConfig.Type,
+		"tmpfs": h.Tmpfs, "shm": h.ShmSize, "memory": h.Memory, "swap": h.MemorySwap, "cpus": h.NanoCPUs, "pids": *h.PidsLimit,
+		"devices": len(h.Devices), "ports": len(h.PortBindings), "ulimits": len(h.Ulimits), "binds": len(h.Binds), "groups": len(h.GroupAdd),
+	} {
+		m[name] = fmt.Sprint(v)
+	}
+	return m
+}
+
+func TestCPUsAreClampedAndSaidOnce(t *testing.T) {
+	l := launcher(t, Config{})
+	for i, want := range []int{1, 0} {
+		b := launch(t, l, sandbox.Spec{CPUs: 1000})
+		if notes := b.Place().Notes; len(notes) != want || want == 1 && !strings.Contains(notes[0], "1000") {
+			t.Errorf("launch %d: notes %q", i, notes)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestBadSpecs(t *testing.T) {
+	const writer = "warmbox-test/volumes:latest"
+	l := launcher(t, Config{})
+	buildImage(t, l, writer, "FROM "+DefaultImage+"\nVOLUME /data\n")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, code, text string
+		spec             sandbox.Spec
+	}{
+		{"image name", sandbox.InvalidArgument, `"Bad Name" is no valid name`, sandbox.Spec{Image: "Bad Name"}},
+		{"no such image", sandbox.ImageNotFound, "localhost:1/nothing:1 is not on this engine", sandbox.Spec{Image: "localhost:1/nothing:1"}},
+		{"image with volumes", sandbox.ImageDenied, "declares volumes", sandbox.Spec{Image: writer}},
+		{"network", sandbox.InvalidArgument, `"host" is no network`, sandbox.Spec{Network: "host"}},
+		{"user", sandbox.InvalidArgument, `"root" is no user`, sandbox.Spec{User: "root"}},
+		{"negative user", sandbox.InvalidArgument, `"-1:0" is no user`, sandbox.Spec{User: "-1:0"}},
+		{"workspace", sandbox.InvalidArgument, "/no/such/dir", sandbox.Spec{Workspace: "/no/such/dir"}},
+		{"workspace is a file", sandbox.InvalidArgument, "not a directory", sandbox.Spec{Workspace: file}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := l.Launch(t.Context(), "bad", c.spec)
+			e, ok := errors.AsType[*sandbox.Error](err)
+			if !ok || e.Code != c.code || !strings.Contains(e.Text, c.text) || e.Hint == "" {
+				t.Errorf("got %#v, want %s with %q and a hint", err, c.code, c.text)
+			}
+		})
+	}
+	_, err := New(Config{SeccompProfile: file}).Launch(t.Context(), "bad", sandbox.Spec{})
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, "not JSON") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDefaultImageIsNeverPulled(t *testing.T) {
+	l := launcher(t, Config{})
+	e, err := l.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = l.pull(t.Context(), e, DefaultImage, nil)
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.ImageNotFound || !strings.Contains(e.Hint, "warmbox image build") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBuildSaysWhatFailed(t *testing.T) {
+	l := launcher(t, Config{})
+	var lines []string
+	err := l.BuildImage(t.Context(), BuildOptions{Tag: "warmbox-test/broken", Dockerfile: []byte("FROM " + DefaultImage + "\nRUN echo so far so good; exit 9\n")},
+		func(s string) { lines = append(lines, s) })
+	if err == nil || !strings.Contains(err.Error(), "so far so good") || !strings.Contains(err.Error(), "returned a non-zero code: 9") {
+		t.Errorf("got %v", err)
+	}
+	if !slices.Contains(lines, "so far so good") {
+		t.Errorf("progress %q", lines)
+	}
+}

@@ -1,0 +1,12 @@
+package docker
+
+import (
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+)
+
+func TestBox(t *testing.T) {
+	paths(t, func(t *testing.T, l *Launcher) { boxtest.Run(t, l, sandbox.Spec{}) })
+}
