@@ -97,7 +97,7 @@ func newDocker(c *config, log *slog.Logger) (*docker.Launcher, error) {
 	}
 	return docker.New(docker.Config{
 		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp,
-		StateDir: state, CacheDir: cache, Logger: log,
+		StateDir: state, CacheDir: cache, ForcePath: strings.TrimPrefix(c.Docker.Path, "auto"), Logger: log,
 	}), nil
 }
 

@@ -40,6 +40,7 @@ func (c *config) rules() []rule {
 		{"max_boxes", between(c.MaxBoxes, 1, 1000)},
 		{"images.default", notEmpty(c.Images.Default)},
 		{"images.allow", validGlobs(c.Images.Allow)},
+		{"docker.path", oneOf(c.Docker.Path, "auto", "socket", "relay")},
 		{"exec.timeout", between(time.Duration(c.Exec.Timeout), time.Second, 24*time.Hour)},
 		{"exec.wait", between(time.Duration(c.Exec.Wait), 0, 10*time.Minute)},
 		{"exec.memory", between(c.Exec.Memory, 16<<20, 1<<50)},

@@ -18,10 +18,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/warmbox/warmbox/sandbox/agentbin"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"warmbox": main})
+	testscript.Main(boxtest.Guarded{M: m}, map[string]func(){"warmbox": main})
 }
 
 // TestScripts runs the program itself, in sessions as a user has them. UPDATE=1

@@ -29,6 +29,7 @@ type settings struct {
 
 	Docker struct {
 		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if empty, it is looked for"`
+		Path string `toml:"path" default:"auto" arg:"PATH" help:"how boxes are reached: socket, relay, or auto, what works"`
 	} `toml:"docker"`
 
 	Images struct {
