@@ -300,14 +300,15 @@ func TestDelete(t *testing.T) {
 		answer <- body
 	}()
 	await(t, func() bool { boxes := s.Manager.Boxes(a); return len(boxes) == 1 && boxes[0].Live() == 1 })
+	box := s.Manager.Boxes(a)[0]
 	start := time.Now()
 	if resp, body := send(t, "DELETE", url, "", "Mcp-Session-Id", a); resp.StatusCode != http.StatusNoContent {
 		t.Errorf("DELETE: %s: %s", resp.Status, body)
 	}
 	t.Logf("DELETE took %v", time.Since(start))
 	<-answer
-	if n := len(s.Manager.Boxes(a)); n != 0 {
-		t.Errorf("%d boxes of the session are left", n)
+	if box.Gone() == nil {
+		t.Error("its box is still there")
 	}
 	if resp, _ := post(t, url, ping, "Mcp-Session-Id", a); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("a call of a session that ended: %s", resp.Status)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"sync"
 	"time"
 
@@ -230,7 +229,7 @@ func (t *sessions) stale(before time.Time) []string {
 			ids = append(ids, id)
 		}
 	}
-	return slices.Clip(ids)
+	return ids
 }
 
 // A request is mcp-go's session of a single HTTP request, under a name of

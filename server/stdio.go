@@ -21,7 +21,8 @@ const (
 
 // ServeStdio serves one client until stdin ends, stdout fails, or ctx is done,
 // and returns nil then. Every box is gone before it returns; where one does not
-// end in time, an error says so.
+// end in time, an error says so. Only what hangs in the caller's own stdin or
+// stdout stays behind, a goroutine each, until Read or Write returns.
 func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,13 +29,11 @@ type facts struct {
 	Home    bool // it has /home/agent, of
 	HomeUID int
 	HomeGID int
-	HomeTmp bool // and .tmp in it
 }
 
 const (
 	maxTable = 256 << 10 // bytes of a passwd or group file
 	maxPath  = 4096      // bytes of PATH
-	maxTour  = 4 << 20   // bytes of a home that are looked through
 )
 
 // facts returns what is to be known of an image, looking into it where this
@@ -76,7 +73,7 @@ func (l *Launcher) look(ctx context.Context, e *engine, img image.InspectRespons
 		var odd [2]bool
 		all.Go(func() { f.Passwd, odd[0], errs[0] = table(ctx, e, id, "/etc/passwd") })
 		all.Go(func() { f.Group, odd[1], errs[1] = table(ctx, e, id, "/etc/group") })
-		all.Go(func() { errs[2] = f.tour(ctx, e, id) })
+		all.Go(func() { errs[2] = f.home(ctx, e, id) })
 		all.Wait()
 		f.Odd = odd[0] || odd[1]
 		for _, err := range errs {
@@ -125,8 +122,8 @@ func table(ctx context.Context, e *engine, id, path string) (text string, odd bo
 	return string(data), false, err
 }
 
-// tour looks through the beginning of the image's /home/agent.
-func (f *facts) tour(ctx context.Context, e *engine, id string) error {
+// home finds out whose the image's /home/agent is.
+func (f *facts) home(ctx context.Context, e *engine, id string) error {
 	body, _, err := e.CopyFromContainer(ctx, id, home)
 	if errdefs.IsNotFound(err) {
 		return nil
@@ -135,22 +132,12 @@ func (f *facts) tour(ctx context.Context, e *engine, id string) error {
 		return err
 	}
 	defer body.Close()
-	r := tar.NewReader(io.LimitReader(body, maxTour))
-	for first := true; ; first = false {
-		h, err := r.Next()
-		if err != nil && first {
-			return fmt.Errorf("read %s: %w", home, err)
-		}
-		if err != nil {
-			return nil // the end, or more than we want to know
-		}
-		name := filepath.ToSlash(filepath.Clean(h.Name))
-		if first {
-			f.Home, f.HomeUID, f.HomeGID = h.Typeflag == tar.TypeDir, h.Uid, h.Gid
-		} else if name == "agent/.tmp" && h.Uid == f.HomeUID && h.Typeflag == tar.TypeDir {
-			f.HomeTmp = true
-		}
+	h, err := tar.NewReader(body).Next()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", home, err)
 	}
+	f.Home, f.HomeUID, f.HomeGID = h.Typeflag == tar.TypeDir, h.Uid, h.Gid
+	return nil
 }
 
 // identity returns the image's passwd and group with lines for a user, and

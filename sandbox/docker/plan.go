@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -202,6 +203,9 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 	if c.UID == 0 {
 		c.UID, c.GID = 1000, 1000
 	}
+	if c.GID == 0 {
+		c.GID = c.UID // root's group owns more than commands need
+	}
 	switch {
 	case spec.User != "":
 		c.UID, c.GID, err = user(spec.User)
@@ -314,6 +318,9 @@ func (l *Launcher) identity(e *engine, p *plan) error {
 // defaultPath is what commands find programs in where the image does not say.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// tmp is for temporary files: on disk, where /tmp is memory. The agent makes it.
+const tmp = home + "/.tmp"
+
 // where describes the box that came of a plan.
 func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
 	notes := p.notes
@@ -323,13 +330,7 @@ func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
 	if c.Workspace == "" {
 		notes = l.note(notes, "The engine does not share this machine's files: the workspace lies within the box and ends with it.")
 	}
-	path, tmp := p.facts.Path, home
-	if path == "" {
-		path = defaultPath
-	}
-	if !c.BringHome || p.facts.HomeTmp {
-		tmp = homeTmp
-	}
+	path := cmp.Or(p.facts.Path, defaultPath)
 	env := []string{"PATH=" + path, "HOME=" + home, "TMPDIR=" + tmp, "GOTMPDIR=" + tmp}
 	if p.user != "" {
 		env = append(env, "USER="+p.user)

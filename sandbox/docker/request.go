@@ -18,7 +18,6 @@ const (
 
 	homeParent   = "/home"
 	home         = homeParent + "/agent"
-	homeTmp      = home + "/.tmp"
 	workspaceDir = "/workspace"
 	socketDir    = "/run/warmbox"
 	socketName   = "agent.sock"
@@ -175,7 +174,7 @@ func (c request) dir() string {
 func (b *box) fill(ctx context.Context, c request) error {
 	var dirs []string
 	if !c.BringHome {
-		dirs = append(dirs, home, homeTmp)
+		dirs = append(dirs, home)
 	}
 	if c.Workspace == "" {
 		dirs = append(dirs, c.dir())
