@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,14 +53,46 @@ func harden() error {
 }
 
 // catchSignals drains every signal that a process of our own name space can
-// send us. Those without a handler the kernel keeps from a PID 1 anyway.
+// send us.
 func catchSignals() {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c)
+	catchRest()
 	go func() {
 		for range c {
 		}
 	}()
+}
+
+// sigaction is the kernel's, the same on all 64-bit Linux: handler, flags,
+// restorer, mask.
+type sigaction [4]uint64
+
+// doNothingPC returns the address of a signal handler that does nothing.
+func doNothingPC() uintptr
+
+// catchRest gives a handler to the signals that the Go runtime leaves alone, 32
+// and 34. The kernel promises to keep signals without a handler from a PID 1, but
+// it only looks whether the main thread would take them: where that has them
+// blocked for a moment, as in any other handler, the next thread gets them and the
+// whole process dies. Ignoring them would not do: commands would inherit that. The
+// runtime's own handler would not either: it ends the process, as is the default.
+func catchRest() {
+	var nothing sigaction
+	rtSigaction(syscall.SIGUSR1, nil, &nothing) // for its flags: the signal stack, the restorer
+	nothing[0] = uint64(doNothingPC())
+	for sig := syscall.Signal(1); sig <= 64; sig++ {
+		var has sigaction
+		rtSigaction(sig, nil, &has)
+		if byDefault := has[0] == 0; byDefault && sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
+			rtSigaction(sig, &nothing, nil)
+		}
+	}
+}
+
+func rtSigaction(sig syscall.Signal, set, get *sigaction) {
+	const setSize = 8 // bytes of a signal mask
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), setSize, 0, 0)
 }
 
 // hearIgnored makes every signal that we inherited as ignored one that we catch:
