@@ -354,7 +354,7 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 				t.Fatal(err)
 			}
 			os.Remove(p.request.Workspace) // so the engine does not see it
-			b, err := l.start(t.Context(), e, p, pathRelay)
+			_, err = l.start(t.Context(), e, p, pathRelay)
 			if !unseen(err) {
 				t.Fatalf("got %v, want that the workspace is not seen", err)
 			}
@@ -370,7 +370,8 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 			if !p.withoutHost() {
 				t.Fatal("the box's own workspace cannot be given up")
 			}
-			if b, err = l.start(t.Context(), e, p, pathRelay); err != nil {
+			b, err := l.start(t.Context(), e, p, pathRelay)
+			if err != nil {
 				t.Fatal(err)
 			}
 			defer b.Close()
