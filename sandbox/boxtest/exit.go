@@ -73,7 +73,13 @@ func testTrees(t *testing.T, s *suite) {
 	for name, cmd := range stubborn {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each has a box of its own, and mostly waits
-			testKill(t, s, cmd)
+			testKill(t, s, sandbox.Command{Cmd: cmd})
+		})
+	}
+	for _, name := range []string{"all at once", "re-parents", "and no env"} {
+		t.Run(name+", timed out", func(t *testing.T) {
+			t.Parallel()
+			testKill(t, s, sandbox.Command{Cmd: stubborn[name], Timeout: 2 * time.Second})
 		})
 	}
 }
@@ -145,18 +151,23 @@ END
 setsid bash $f & sleep 0.3; echo up $f.alive; sleep 4242`
 }
 
-// testKill kills a stubborn command while another run in the same box goes on,
-// and sees that nothing of the one is left and not a byte of the other lost.
-func testKill(t *testing.T, s *suite, cmd string) {
+// testKill kills a stubborn command, or lets its time limit do so, while another
+// run in the same box goes on, and sees that nothing of the one is left and not a
+// byte of the other lost.
+func testKill(t *testing.T, s *suite, c sandbox.Command) {
 	box := s.newBox(t)
 	defer box.Close()
 	neighbour := start(t, box, sandbox.Command{Cmd: `i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; sleep 0.01; done; echo end $i`})
-	victim := start(t, box, sandbox.Command{Cmd: cmd})
+	victim := start(t, box, c)
 	printed(t, victim, "up")
-	victim.Kill()
+	status := sandbox.TimedOut
+	if c.Timeout == 0 {
+		status = sandbox.Killed
+		victim.Kill()
+	}
 	r := wait(t, victim)
-	if r.Status != sandbox.Killed {
-		t.Errorf("%s, %v", r.Status, r.Err)
+	if r.Status != status {
+		t.Errorf("%s, want %s, %v", r.Status, status, r.Err)
 	}
 	if len(r.Leftover) != 0 {
 		t.Errorf("leftover %v", r.Leftover)
