@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/warmbox/warmbox/sandbox"
@@ -191,9 +192,9 @@ func nearest(name string, names []string) string {
 		}
 	}
 	best := slices.MinFunc(names, func(a, b string) int {
-		return cmp.Compare(distance(plain, plainName(a)), distance(plain, plainName(b)))
+		return cmp.Compare(levenshtein.ComputeDistance(plain, plainName(a)), levenshtein.ComputeDistance(plain, plainName(b)))
 	})
-	if distance(plain, plainName(best)) <= 1+len(plain)/5 {
+	if levenshtein.ComputeDistance(plain, plainName(best)) <= 1+len(plain)/5 {
 		return best
 	}
 	return ""
@@ -224,27 +225,6 @@ func synonym(name string) string {
 		return "maxBytes"
 	}
 	return ""
-}
-
-// distance counts the letters to put in, take out or change to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // show renders a JSON value inside a sentence: compact, inert, short.

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/agnivade/levenshtein"
+)
 
 // didYouMean ends a sentence about an unknown name with the known one that was
 // probably meant, if there is any.
@@ -16,30 +20,9 @@ func didYouMean(name string, known []string) string {
 func nearest(name string, known []string) string {
 	best, least := "", len(name)/3+2
 	for _, k := range known {
-		if d := distance(name, k); d < least {
+		if d := levenshtein.ComputeDistance(name, k); d < least {
 			best, least = k, d
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's, with one row of its matrix at a time.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

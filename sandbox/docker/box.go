@@ -31,7 +31,7 @@ type box struct {
 	listener *listener // nil on the relay path
 	stream   io.ReadWriteCloser
 
-	stderr *tail // the agent's
+	stderr *sandbox.LastLines // the agent's
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup      // attach and wait, which end with cancel
 	ended  chan struct{}       // closed when the container is gone, or nobody can say

@@ -34,7 +34,7 @@ func (l *Launcher) BuildImage(ctx context.Context, o BuildOptions, progress func
 	if progress == nil {
 		progress = func(string) {}
 	}
-	said := new(tail)
+	said := new(sandbox.LastLines)
 	err = e.build(ctx, o, func(line string) {
 		fmt.Fprintln(said, line)
 		progress(line)

@@ -1,11 +1,11 @@
 package docker
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"sync"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // A demux reads standard output from a stream in which the engine has put both
@@ -14,7 +14,7 @@ import (
 // stderr. Nothing is allocated for a length.
 type demux struct {
 	r      io.Reader
-	stderr *tail
+	stderr *sandbox.LastLines
 	left   int // bytes of the current piece that are still to come, all of stdout
 }
 
@@ -55,40 +55,4 @@ func (d *demux) next() error {
 	}
 	_, err := io.CopyN(d.stderr, d.r, int64(length))
 	return err
-}
-
-// A tail keeps the end of what is written to it. It is safe for concurrent use.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const (
-	tailLines = 50
-	tailBytes = 16 << 10
-)
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p[max(0, len(p)-tailBytes):]...)
-	if len(t.buf) > 2*tailBytes {
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-tailBytes:]...)
-	}
-	return len(p), nil
-}
-
-// String returns the last lines.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := bytes.TrimRight(t.buf[max(0, len(t.buf)-tailBytes):], "\n")
-	start := len(text)
-	for range tailLines {
-		start = bytes.LastIndexByte(text[:max(start, 0)], '\n')
-		if start < 0 {
-			return string(text)
-		}
-	}
-	return string(text[start+1:])
 }

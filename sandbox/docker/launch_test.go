@@ -217,7 +217,7 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &box{engine: e, logger: l.logger, id: p.id, stderr: new(tail), ended: make(chan struct{}), workspace: p.workspace}
+	b := &box{engine: e, logger: l.logger, id: p.id, stderr: new(sandbox.LastLines), ended: make(chan struct{}), workspace: p.workspace}
 	defer b.Close()
 	c, err := l.prepare(t.Context(), e, p, pathRelay, b)
 	if err != nil {
@@ -236,7 +236,7 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, _ := io.ReadAll(&demux{r: conn, stderr: new(tail)})
+		text, _ := io.ReadAll(&demux{r: conn, stderr: new(sandbox.LastLines)})
 		conn.Close()
 		out = string(text)
 	}
@@ -255,7 +255,7 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 func TestRelayIsTriedAgainUntilTheAgentSpeaks(t *testing.T) {
 	var calls int
 	heard := make(chan string, 1)
-	r := &relay{stderr: new(tail)}
+	r := &relay{stderr: new(sandbox.LastLines)}
 	r.exec = func(context.Context) (*rawConn, error) {
 		ours, theirs := net.Pipe()
 		calls++

@@ -156,7 +156,7 @@ var errNoDial = errors.New("the agent did not dial the box's socket within " + f
 // start makes the container of a plan, starts it and waits for the stream. On
 // an error nothing of it is left.
 func (l *Launcher) start(ctx context.Context, e *engine, p *plan, path string) (_ *box, err error) {
-	b := &box{engine: e, logger: l.logger, id: p.id, stderr: new(tail), ended: make(chan struct{})}
+	b := &box{engine: e, logger: l.logger, id: p.id, stderr: new(sandbox.LastLines), ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			b.Close()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // A relay is the stream to an agent through an exec of the engine: a second
@@ -21,8 +23,8 @@ import (
 // first ends without a word.
 type relay struct {
 	exec   func(context.Context) (*rawConn, error)
-	stderr *tail // of the relaying process
-	out    demux // used by Read alone
+	stderr *sandbox.LastLines // of the relaying process
+	out    demux              // used by Read alone
 	spoken atomic.Bool
 
 	mu     sync.Mutex
@@ -45,7 +47,7 @@ const (
 
 // relay starts the exec that joins us to the agent.
 func (b *box) relay(ctx context.Context, user string) error {
-	r := &relay{stderr: new(tail)}
+	r := &relay{stderr: new(sandbox.LastLines)}
 	r.exec = func(ctx context.Context) (*rawConn, error) { return b.dial(ctx, user) }
 	conn, err := r.exec(ctx)
 	if err != nil {
