@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // piece is what an engine makes of output.
