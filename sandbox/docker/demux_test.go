@@ -50,22 +50,3 @@ func FuzzDemux(f *testing.F) {
 		}
 	})
 }
-
-func TestTailKeepsTheLastLines(t *testing.T) {
-	var all tail
-	for i := range 100_000 {
-		fmt.Fprintf(&all, "line %d\n", i)
-	}
-	got := strings.Split(all.String(), "\n")
-	if len(got) != 50 || got[0] != "line 99950" || got[49] != "line 99999" {
-		t.Errorf("%d lines from %q to %q", len(got), got[0], got[len(got)-1])
-	}
-	var one tail
-	one.Write(bytes.Repeat([]byte("x"), 10*sandbox.LastLinesBytes))
-	if got := one.String(); len(got) != tailBytes {
-		t.Errorf("one long line: %d bytes, want %d", len(got), tailBytes)
-	}
-	if cap(one.buf) > 8*sandbox.LastLinesBytes {
-		t.Errorf("holds %d bytes", cap(one.buf))
-	}
-}
