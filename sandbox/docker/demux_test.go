@@ -3,7 +3,6 @@ package docker
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
