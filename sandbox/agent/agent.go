@@ -77,7 +77,7 @@ func (a *Agent) serve(stream io.ReadWriter) error {
 	}
 	err = a.read(r, alive)
 	a.endAll()
-	if err == io.EOF || errors.Is(err, errBye) || errors.Is(err, syscall.ECONNRESET) {
+	if err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
 		return nil
 	}
 	return err
@@ -142,8 +142,6 @@ func (a *Agent) endOnSignal() {
 	os.Exit(1)
 }
 
-var errBye = errors.New("the host said goodbye")
-
 // read carries out what the host asks. Nothing in it waits for a command.
 func (a *Agent) read(r *wire.Reader, alive chan<- struct{}) error {
 	for {
@@ -167,8 +165,6 @@ func (a *Agent) carryOut(f wire.Frame) error {
 		return a.start(f)
 	case wire.Ping:
 		return a.send(wire.Append(nil, wire.Pong, f.Run, f.Payload))
-	case wire.Bye:
-		return errBye
 	case wire.Hello:
 		return wire.Violation("a second Hello")
 	}

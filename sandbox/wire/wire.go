@@ -34,7 +34,6 @@
 //	               StdinClose   no more of them
 //	               Kill         end the run's whole tree
 //	               Ping         answered by a Pong with the same payload
-//	               Bye          end all and exit
 //	agent → host   Started      the command runs
 //	               Refused      it does not, and never will: the run is over
 //	               Stdout       bytes that it printed
@@ -62,8 +61,8 @@
 //
 // # Life
 //
-// The agent ends all of its runs and itself when the stream ends, on Bye, and
-// when it has heard nothing for the lease that the host's Hello gave. A host
+// The agent ends all of its runs and itself when the stream ends, and when it
+// has heard nothing for the lease that the host's Hello gave. A host
 // sends a Ping at least every third of the lease where a stream can die
 // unnoticed.
 package wire
@@ -87,7 +86,6 @@ const (
 	StdinClose Kind = 0x04
 	Kill       Kind = 0x05
 	Ping       Kind = 0x06
-	Bye        Kind = 0x07
 
 	Started    Kind = 0x41
 	Refused    Kind = 0x42
@@ -353,13 +351,13 @@ func (k Kind) sentBy(s Side) bool {
 	if s == FromAgent {
 		return k >= Started && k <= Pong
 	}
-	return k >= Start && k <= Bye
+	return k >= Start && k <= Ping
 }
 
 // ofRun reports whether frames of this kind are about a run.
 func (k Kind) ofRun() bool {
 	switch k {
-	case Hello, Ping, Pong, Bye:
+	case Hello, Ping, Pong:
 		return false
 	}
 	return true
@@ -373,7 +371,7 @@ func limit(k Kind) int {
 		return 8
 	case StdinTaken:
 		return 4
-	case StdinClose, Closed, Bye:
+	case StdinClose, Closed:
 		return 0
 	}
 	return MaxPayload
@@ -387,7 +385,7 @@ func unexpected(err error) error {
 }
 
 var kindNames = map[Kind]string{
-	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping", Bye: "Bye",
+	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping",
 	Started: "Started", Refused: "Refused", Stdout: "Stdout", Stderr: "Stderr", StdinTaken: "StdinTaken", Exit: "Exit", Closed: "Closed", Pong: "Pong",
 }
 

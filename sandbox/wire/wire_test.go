@@ -20,7 +20,6 @@ func TestReader(t *testing.T) {
 		{Stdin, run, long[:MaxPayload]},
 		{StdinClose, run, nil},
 		{Ping, ID{}, []byte("12345678")},
-		{Bye, ID{}, nil},
 	}
 	for _, f := range frames {
 		stream = Append(stream, f.Kind, f.Run, f.Payload)
