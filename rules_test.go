@@ -192,23 +192,3 @@ func TestReadmeTools(t *testing.T) {
 		}
 	}
 }
-
-// TestSpeaksOfItselfAlone sees that no file names the machine that it was
-// written on.
-func TestSpeaksOfItselfAlone(t *testing.T) {
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	parent := filepath.Dir(here)
-	if parent == "/" || parent == os.TempDir() {
-		t.Skipf("a checkout in %s has no name to look for", parent)
-	}
-	out, err := exec.Command("git", "grep", "-nIF", parent+"/", "--", ".").Output()
-	if len(out) > 0 {
-		t.Errorf("paths of this machine:\n%s", out)
-	}
-	if exit := (*exec.ExitError)(nil); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) {
-		t.Skipf("no git to ask: %v", err)
-	}
-}
