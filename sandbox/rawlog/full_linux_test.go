@@ -112,3 +112,32 @@ func TestDevFull(t *testing.T) {
 		t.Errorf("index %+v, %v", x, err)
 	}
 }
+
+// The last of a disk is not for logs, and old ones make room for new ones.
+func TestRoomIsLeft(t *testing.T) {
+	const mb = 1 << 20
+	s := &Store{Dir: mount(t, "size=40m,mode=0700")}
+	keepRuns(t, s, 12*mb, "a", "b", "c")
+	log := s.Create(Meta{Exec: "e1"})
+	for range 10 * 16 {
+		log.Write(Stdout, bytes.Repeat([]byte("0123456789abcde\n"), mb/256))
+	}
+	log.Close()
+	stats := log.Stats()
+	if stats.Complete || stats.Kept < mb || stats.Kept > 3*mb || !strings.Contains(stats.Reason, "not for logs") {
+		t.Errorf("stats %+v", stats)
+	}
+	if free, _, err := room(s.Dir); err != nil || free < mb {
+		t.Errorf("%d bytes are left, %v", free, err)
+	}
+	if err := s.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantRuns(t, s, "b", "c", "e1")
+	log = s.Create(Meta{Exec: "e2"})
+	log.Write(Stdout, make([]byte, 2*mb))
+	log.Close()
+	if s := log.Stats(); !s.Complete {
+		t.Errorf("stats %+v", s)
+	}
+}

@@ -45,6 +45,7 @@ type (
 	headRecord struct {
 		Exec     string    `json:"exec"`
 		Box      string    `json:"box"`
+		Owner    string    `json:"owner,omitempty"`
 		Cmd      string    `json:"cmd"`
 		CmdBytes int       `json:"cmdBytes"`
 		Dir      string    `json:"dir"`
@@ -67,7 +68,7 @@ type (
 // begin writes the head at once: whoever finds the log knows what it is of.
 func (x *index) begin(m Meta) error {
 	x.record('h', headRecord{
-		Exec: m.Exec, Box: m.Box, Start: m.Start, Dir: clip(m.Dir, maxText),
+		Exec: m.Exec, Box: m.Box, Owner: clip(m.Owner, maxText), Start: m.Start, Dir: clip(m.Dir, maxText),
 		Cmd: clip(m.Cmd, maxText), CmdBytes: len(m.Cmd),
 	})
 	return x.write()

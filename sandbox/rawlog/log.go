@@ -28,9 +28,10 @@ const indexDelay = time.Second
 // goroutines, but the order of the bytes is the order of the Writes, so there
 // should be one that writes.
 type Log struct {
+	store  *Store
+	exec   string
 	path   string
 	start  time.Time
-	max    int64
 	logger *slog.Logger
 
 	disk   sync.Mutex // held while writing; guards what follows
@@ -38,12 +39,14 @@ type Log struct {
 	index  index
 	timer  *time.Timer // flushes the index; nil where nothing waits
 	closed bool
+	step   int // bytes kept since the disk was last asked for its room
 
 	// Figures have a lock of their own, so that nobody who asks for them waits
 	// for a disk.
 	mu     sync.Mutex
-	stats  Stats // Lines counts line feeds here
-	midway bool  // the last line has no line feed yet
+	stats  Stats         // Lines counts line feeds here
+	midway bool          // the last line has no line feed yet
+	news   chan struct{} // closed at the next change; nil where nobody waits
 }
 
 // Stats are a log's figures so far.
@@ -89,15 +92,31 @@ func (l *Log) keep(p []byte) int {
 	if l.file == nil {
 		return 0
 	}
-	room := l.max - l.Stats().Kept
-	n, err := l.file.Write(p[:min(int64(len(p)), room)])
+	most := l.store.maxRun()
+	n, err := l.file.Write(p[:min(int64(len(p)), most-l.Stats().Kept)])
+	l.store.grew(n)
 	switch {
 	case err != nil:
 		l.fail(err)
 	case n < len(p):
-		l.giveUp(fmt.Errorf("the log of one run is limited to %d bytes", l.max))
+		l.giveUp(fmt.Errorf("the log of one run is limited to %d bytes", most))
+	default:
+		l.leaveRoom(n)
 	}
 	return n
+}
+
+// leaveRoom stops before the disk is full: what else needs it may bear that
+// less well than a log does.
+func (l *Log) leaveRoom(n int) {
+	if l.step += n; l.step < roomStep {
+		return
+	}
+	l.step = 0
+	if err := l.store.checkRoom(); err != nil {
+		l.store.askForSweep()
+		l.fail(err)
+	}
 }
 
 func (l *Log) count(p []byte, kept int) {
@@ -107,6 +126,26 @@ func (l *Log) count(p []byte, kept int) {
 	l.stats.Kept += int64(kept)
 	l.stats.Lines += int64(bytes.Count(p, lineFeed))
 	l.midway = p[len(p)-1] != '\n'
+	l.tell()
+}
+
+// Changed returns a channel that is closed when the log next grows or the
+// command's end is noted. Ask for it before looking at what is there already.
+func (l *Log) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.news == nil {
+		l.news = make(chan struct{})
+	}
+	return l.news
+}
+
+// tell wakes who waits. The caller holds l.mu.
+func (l *Log) tell() {
+	if l.news != nil {
+		close(l.news)
+		l.news = nil
+	}
 }
 
 // fail gives up because of the disk, and tells its owner.
@@ -137,6 +176,9 @@ func (l *Log) Finish(e End) {
 	}
 	l.index.end(e)
 	l.flushSoon()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell()
 }
 
 // Close ends the log.
@@ -157,6 +199,7 @@ func (l *Log) Close() {
 		}
 	}
 	l.check(l.index.close(l.Stats()))
+	l.store.end(l.exec, l)
 }
 
 // Stats returns the figures so far.
@@ -182,7 +225,10 @@ func (l *Log) flushSoon() {
 func (l *Log) flush() {
 	l.disk.Lock()
 	defer l.disk.Unlock()
-	l.timer = nil
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
 	if !l.closed {
 		l.check(l.index.flush())
 	}

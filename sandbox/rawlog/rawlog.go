@@ -1,14 +1,19 @@
 // Package rawlog keeps what commands print: one file a run, the raw bytes of
 // both streams in the order of their arrival, written as they come, and beside
-// it an index that says which bytes are which stream's and when they came. It
-// does not shorten, mask or interpret anything, it deletes nothing, and it
-// never fails or delays a run for the sake of its log: where the disk does not
-// take the bytes they are counted, and the counts say so.
+// it an index that says which bytes are which stream's and when they came. A log
+// can be read while it is written and after whatever end of its writer: by
+// lines, from the end, of one stream, or where a pattern matches.
+//
+// The package does not shorten, mask or interpret anything, and it never fails
+// or delays a run for the sake of its log: where the disk does not take the
+// bytes they are counted, and the counts say so. It knows no owners: who may
+// read what is the caller's to say.
 //
 // The caller must give each run a name of its own that is not the box's to
-// choose, call Write from one goroutine, and Close every Log that it created.
-// Logs hold whatever commands print, secrets too: Dir belongs outside of every
-// directory that a box can see.
+// choose, call Write from one goroutine, Close every Log that it created, and
+// have Tend run, which deletes what is old or too much. Logs hold whatever
+// commands print, secrets too: Dir belongs outside of every directory that a
+// box can see.
 //
 // # Files
 //
@@ -28,7 +33,7 @@
 // the reader does not know, and a key that it does not know in a JSON object:
 // both can be added to.
 //
-//	h {"exec":"…","box":"…","cmd":"…","cmdBytes":9,"dir":"…","start":"…"}
+//	h {"exec":"…","box":"…","owner":"…","cmd":"…","cmdBytes":9,"dir":"…","start":"…"}
 //	o BYTES LINES AT
 //	e BYTES LINES AT
 //	m BYTES LINES AT
@@ -36,7 +41,7 @@
 //	z {"bytes":9,"lines":2,"kept":9,"reason":""}
 //
 // h is the head, always the first record: who ran what, where, and when it
-// began (RFC 3339). cmd and dir hold 16 KiB at most, cut between two characters;
+// began (RFC 3339). owner is the caller's word for whose run it is. cmd and dir hold 16 KiB at most, cut between two characters;
 // cmdBytes is the command's whole length.
 //
 // o, e and m are spans: the next BYTES bytes of the log were printed to
@@ -66,9 +71,16 @@
 // still awaited, or to a server that did not live to write it. Nothing is
 // synced: after a power failure either file may be the shorter one, and spans
 // beyond the log's end count for nothing.
+//
+// # Deletion
+//
+// The files of a run are deleted together, X.log first. Where the system has
+// it, X.idx is locked (flock) for as long as its run may print: another process
+// that shares the directory leaves both alone then.
 package rawlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,21 +88,32 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Store is a directory of raw logs. It is used like http.Server: set its
 // fields, then call. Its methods may be called from several goroutines.
 type Store struct {
-	Dir    string
-	MaxRun int64        // bytes kept of one run; 0: 64 MiB
-	Logger *slog.Logger // nil: nobody is told of failing disks
+	Dir      string
+	MaxRun   int64         // bytes kept of one run; 0: 64 MiB
+	MaxTotal int64         // bytes that all files may take, see Tend; 0: 1 GiB
+	MaxAge   time.Duration // after which a run that is over is deleted; 0: 7 days
+	Logger   *slog.Logger  // nil: nobody is told of failing disks
+
+	grown atomic.Int64 // bytes kept since a sweep was last asked for
+
+	mu         sync.Mutex
+	logs       map[string]*Log // those being written
+	sweepAsked chan struct{}   // has a token when there is much to look over
 }
 
 // Meta is what is known about a run before it begins.
 type Meta struct {
 	Exec  string    // names the run and its files: letters, digits, - and _
 	Box   string    // the box that it runs in
+	Owner string    // whose it is
 	Cmd   string    // the command, as given
 	Dir   string    // its working directory in the box
 	Start time.Time // zero: now
@@ -123,22 +146,23 @@ func (s *Store) Create(m Meta) *Log {
 	if m.Start.IsZero() {
 		m.Start = time.Now()
 	}
-	l := &Log{start: m.Start, max: s.max(), logger: s.logger().With("exec", m.Exec)}
+	l := &Log{store: s, exec: m.Exec, start: m.Start, logger: s.logger().With("exec", m.Exec)}
 	if !isName(m.Exec) {
 		l.fail(fmt.Errorf("%q cannot name a log: it takes 1 to 128 letters, digits, - and _", m.Exec))
 		return l
 	}
-	base := filepath.Join(s.Dir, m.Exec)
-	file, err := s.create(base + ".log")
+	file, err := s.create(s.base(m.Exec) + logExt)
 	if err != nil {
 		l.fail(err)
 		return l
 	}
 	l.path, l.file = file.Name(), file
-	if l.index.file, err = s.create(base + ".idx"); err != nil {
+	s.begin(m.Exec, l)
+	if l.index.file, err = s.create(s.base(m.Exec) + indexExt); err != nil {
 		l.logger.Warn("no index for a raw log", "err", err)
 		return l
 	}
+	claim(l.index.file)
 	l.check(l.index.begin(m))
 	return l
 }
@@ -155,12 +179,22 @@ func (s *Store) create(path string) (*os.File, error) {
 	return file, err
 }
 
-func (s *Store) max() int64 {
-	if s.MaxRun > 0 {
-		return s.MaxRun
-	}
-	return 64 << 20
-}
+// The endings of a run's files.
+const (
+	logExt   = ".log"
+	indexExt = ".idx"
+)
+
+// base is the path of a run's files without their endings.
+func (s *Store) base(exec string) string { return filepath.Join(s.Dir, exec) }
+
+// open opens a file of the store for reading, never what a symbolic link
+// points to.
+func open(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|noFollow, 0) }
+
+func (s *Store) maxRun() int64         { return cmp.Or(s.MaxRun, 64<<20) }
+func (s *Store) maxTotal() int64       { return cmp.Or(s.MaxTotal, 1<<30) }
+func (s *Store) maxAge() time.Duration { return cmp.Or(s.MaxAge, 7*24*time.Hour) }
 
 func (s *Store) logger() *slog.Logger {
 	if s.Logger == nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
+	"slices"
 	"time"
 )
 
@@ -45,7 +45,7 @@ const (
 // whose writer died. Where the file is damaged the error names the line, and
 // the Index has what stands before it.
 func ReadIndex(path string) (*Index, error) {
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (x *Index) takeHead(content []byte) error {
 	if err := json.Unmarshal(content, &h); err != nil {
 		return err
 	}
-	x.Meta = Meta{Exec: h.Exec, Box: h.Box, Cmd: h.Cmd, Dir: h.Dir, Start: h.Start}
+	x.Meta = Meta{Exec: h.Exec, Box: h.Box, Owner: h.Owner, Cmd: h.Cmd, Dir: h.Dir, Start: h.Start}
 	x.CmdBytes = h.CmdBytes
 	return nil
 }
@@ -131,6 +131,9 @@ func (x *Index) takeSpan(stream Stream, content []byte) error {
 	}
 	if s.Off > math.MaxInt64-s.Len {
 		return errors.New("spans of more bytes than a file can have")
+	}
+	if len(x.Spans) == cap(x.Spans) { // append alone would copy a large index ten times over
+		x.Spans = slices.Grow(x.Spans, len(x.Spans)+256)
 	}
 	x.Spans = append(x.Spans, s)
 	if x.End == nil {
