@@ -1,0 +1,226 @@
+package rawlog
+
+import (
+	"context"
+	"regexp"
+	"unicode/utf8"
+)
+
+const (
+	// lineCost is what a line counts beside its bytes: a number before it, and
+	// its end.
+	lineCost = 12
+
+	// matchBytes is how much of a line is shown that was searched for: enough
+	// around the match. Lines of a megabyte would fill every page.
+	matchBytes = 2000
+
+	// tailWindow is how much of the end is looked at first.
+	tailWindow = 256 << 10
+)
+
+// A Query says what to read of a log.
+type Query struct {
+	From    int64          // the first line, counted from 1; 0: so many at the end
+	Most    int            // lines; of a search, those that match
+	Bytes   int            // of those lines, roughly
+	Stream  Stream         // what was printed there only; 0: all
+	Match   *regexp.Regexp // lines that it matches only; nil: all
+	Context int            // lines that are shown before and behind such a one
+}
+
+// A Page is what was read.
+type Page struct {
+	Lines    []Line
+	Matches  int   // how many of them match
+	Next     int64 // the line to go on with; one that is not complete yet comes again
+	Searched bool  // the search came to its end, or found as much as it might
+}
+
+// A Line is one of a log, or what is shown of it.
+type Line struct {
+	Number  int64
+	Text    []byte // without its line feed
+	Skipped int64  // bytes before Text
+	Omitted int64  // bytes behind it
+	Match   bool   // false for one that is context only
+}
+
+// Read reads a page. When ctx ends, it returns what was found until then. The
+// error is of a log that cannot be read any more.
+func (r *Reader) Read(ctx context.Context, q Query) (Page, error) {
+	if q.From <= 0 {
+		return r.tail(ctx, q)
+	}
+	c := collector{Query: q}
+	err := r.collect(ctx, q.From, &c)
+	return r.page(ctx, &c, !c.full), unlessOver(ctx, err)
+}
+
+// tail reads the end. How far back that is nobody knows who asks for lines of
+// one kind only, so what is looked at grows until it is enough.
+func (r *Reader) tail(ctx context.Context, q Query) (Page, error) {
+	for window := int64(tailWindow); ; window *= 4 {
+		c := collector{Query: q, last: true}
+		from := r.firstWithin(window)
+		if q.Match == nil && q.Stream == 0 {
+			from = max(from, r.Lines()-int64(q.Most)+1)
+		}
+		err := r.collect(ctx, from, &c)
+		if err != nil || c.full || c.page.Matches >= q.Most || from == 1 {
+			return r.page(ctx, &c, true), unlessOver(ctx, err)
+		}
+	}
+}
+
+// page returns what was collected. At the end of the log the next line is the
+// one behind it, or the last one, where that may be continued.
+func (r *Reader) page(ctx context.Context, c *collector, toEnd bool) Page {
+	p := c.page
+	p.Searched = ctx.Err() == nil
+	if p.Searched && toEnd {
+		p.Next = r.Lines() + 1
+		if r.open && !r.over {
+			p.Next--
+		}
+	}
+	p.Next = max(p.Next, c.From, 1)
+	return p
+}
+
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// firstWithin returns a line from which on the rest of the log has at least so
+// many bytes, or all of them.
+func (r *Reader) firstWithin(window int64) int64 {
+	if window >= r.size {
+		return 1
+	}
+	return r.Spans[r.span(r.size-window)].Line + 1
+}
+
+// collect gives rows of the wanted stream to a collector.
+func (r *Reader) collect(ctx context.Context, from int64, c *collector) error {
+	return r.each(ctx, from, c.Stream, func(w row) bool {
+		w, any := r.of(w, c.Stream)
+		if any && !c.take(w) {
+			return false
+		}
+		c.page.Next = w.number + 1
+		return true
+	})
+}
+
+// A collector makes a page of rows.
+type collector struct {
+	Query
+	page   Page
+	last   bool   // keep the last ones and not the first
+	full   bool   // there was more than it may take
+	cost   int    // of the page
+	before []Line // may become context
+	after  int    // how many more are context
+}
+
+// take takes a row in. False means that the page is full without it.
+func (c *collector) take(w row) bool {
+	found := c.find(w)
+	switch {
+	case found != nil:
+		return c.addMatch(c.line(w, found))
+	case c.after > 0:
+		c.after--
+		return c.add(c.line(w, nil))
+	case c.Context > 0:
+		if len(c.before) == c.Context {
+			c.before = c.before[1:]
+		}
+		c.before = append(c.before, c.line(w, nil))
+	}
+	return true
+}
+
+// find returns where a row matches, or nil.
+func (c *collector) find(w row) []int {
+	if c.Match == nil {
+		return []int{0, 0}
+	}
+	return c.Match.FindIndex(w.text)
+}
+
+func (c *collector) addMatch(l Line) bool {
+	if c.page.Matches >= c.Most && !c.last {
+		c.full = true
+		return false
+	}
+	l.Match = true
+	for _, b := range c.before {
+		if !c.add(b) {
+			return false
+		}
+	}
+	c.before = nil
+	if !c.add(l) {
+		return false
+	}
+	c.after = c.Context
+	return true
+}
+
+// add adds a line where there is room, or makes room for it. The first one
+// always fits: it was cut so that it does.
+func (c *collector) add(l Line) bool {
+	cost := len(l.Text) + lineCost
+	if !c.last && c.cost+cost > c.Bytes && len(c.page.Lines) > 0 {
+		c.full = true
+		return false
+	}
+	c.page.Lines = append(c.page.Lines, l)
+	c.cost += cost
+	if l.Match {
+		c.page.Matches++
+	}
+	for c.page.Matches > c.Most || c.cost > c.Bytes && len(c.page.Lines) > 1 {
+		c.full = true
+		c.drop()
+	}
+	return true
+}
+
+// drop drops the first line.
+func (c *collector) drop() {
+	first := c.page.Lines[0]
+	c.page.Lines = c.page.Lines[1:]
+	c.cost -= len(first.Text) + lineCost
+	if first.Match {
+		c.page.Matches--
+	}
+}
+
+// line cuts a row to what may be shown of it, around what was found.
+func (c *collector) line(w row, found []int) Line {
+	most := max(1, c.Bytes-lineCost)
+	if c.Match != nil {
+		most = min(most, matchBytes)
+	}
+	from := 0
+	if len(w.text) > most && found != nil {
+		from = max(0, min(found[0]-most/4, len(w.text)-most))
+	}
+	for from > 0 && !utf8.RuneStart(w.text[from]) {
+		from--
+	}
+	to := min(from+most, len(w.text))
+	for to > from+1 && to < len(w.text) && !utf8.RuneStart(w.text[to]) {
+		to--
+	}
+	return Line{
+		Number: w.number, Text: append([]byte(nil), w.text[from:to]...),
+		Skipped: int64(from), Omitted: w.len - int64(to),
+	}
+}

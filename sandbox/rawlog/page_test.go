@@ -1,0 +1,359 @@
+package rawlog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// filled returns the Reader of a run that printed these, "!" before what is of
+// the standard error.
+func filled(t testing.TB, prints ...string) *Reader {
+	t.Helper()
+	s := &Store{Dir: t.TempDir()}
+	log := s.Create(Meta{Exec: "e1"})
+	for _, p := range prints {
+		if text, ok := strings.CutPrefix(p, "!"); ok {
+			log.Write(Stderr, []byte(text))
+		} else {
+			log.Write(Stdout, []byte(p))
+		}
+	}
+	log.Close()
+	return opened(t, s, "e1")
+}
+
+func opened(t testing.TB, s *Store, exec string) *Reader {
+	t.Helper()
+	r, err := s.Open(exec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func read(t testing.TB, r *Reader, q Query) Page {
+	t.Helper()
+	q.Bytes = cmp.Or(q.Bytes, 16_000)
+	p, err := r.Read(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// shown renders a page: "3:match 4-context >9".
+func shown(p Page) string {
+	var b strings.Builder
+	for _, l := range p.Lines {
+		mark := "-"
+		if l.Match {
+			mark = ":"
+		}
+		fmt.Fprintf(&b, "%d%s%s ", l.Number, mark, l.Text)
+		if l.Skipped+l.Omitted > 0 {
+			fmt.Fprintf(&b, "(%d,%d) ", l.Skipped, l.Omitted)
+		}
+	}
+	return fmt.Sprintf("%s>%d", &b, p.Next)
+}
+
+func TestRead(t *testing.T) {
+	r := filled(t, "a\nb\n", "!oops\n", "c\nd", "!what\n", "e\n\nlast")
+	for _, tt := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{From: 1, Most: 2}, "1:a 2:b >3"},
+		{Query{From: 3, Most: 2}, "3:oops 4:c >5"},
+		{Query{From: 7, Most: 9}, "7: 8:last >9"},
+		{Query{From: 9, Most: 9}, ">9"},
+		{Query{From: 99, Most: 9}, ">99"},
+		{Query{Most: 3}, "6:e 7: 8:last >9"},
+		{Query{Most: 99}, "1:a 2:b 3:oops 4:c 5:dwhat 6:e 7: 8:last >9"},
+		{Query{From: 1, Most: 99, Stream: Stderr}, "3:oops 5:what >9"},
+		{Query{Most: 1, Stream: Stderr}, "5:what >9"},
+		{Query{From: 3, Most: 3, Stream: Stdout}, "4:c 5:d 6:e >7"},
+		{Query{From: 1, Most: 9, Match: regexp.MustCompile(`^[ae]`)}, "1:a 6:e >9"},
+		{Query{From: 1, Most: 1, Match: regexp.MustCompile(`^[ae]`)}, "1:a >6"},
+		{Query{Most: 1, Match: regexp.MustCompile(`^[abc]$`), Context: 1}, "3-oops 4:c 5-dwhat >9"},
+		{Query{From: 1, Most: 9, Match: regexp.MustCompile(`o`), Context: 1}, "2-b 3:oops 4-c >9"},
+		{Query{From: 1, Most: 9, Match: regexp.MustCompile(`^[ace]$`), Context: 1}, "1:a 2-b 3-oops 4:c 5-dwhat 6:e 7- >9"},
+		{Query{From: 1, Most: 9, Match: regexp.MustCompile(`nothing`)}, ">9"},
+		{Query{From: 1, Most: 9, Bytes: 3 * (lineCost + 1)}, "1:a 2:b >3"},
+		{Query{Most: 9, Bytes: 3 * (lineCost + 1)}, "7: 8:last >9"},
+		{Query{From: 3, Most: 1, Bytes: lineCost + 2}, "3:oo (0,2) >4"},
+	} {
+		if got := shown(read(t, r, tt.q)); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.q, got, tt.want)
+		}
+	}
+	if r.Lines() != 8 || r.Bytes() != int64(len("a\nb\noops\nc\ndwhat\ne\n\nlast")) {
+		t.Errorf("%d lines, %d bytes", r.Lines(), r.Bytes())
+	}
+}
+
+// A line of megabytes costs no memory, and shows what it was searched for.
+func TestHugeLine(t *testing.T) {
+	r := filled(t, "first\n", strings.Repeat("é", 1<<17)[:1<<18-1], strings.Repeat("x", 3<<20), "\nlast\n")
+	p := read(t, r, Query{From: 2, Most: 2, Bytes: 100})
+	if l := p.Lines[0]; len(p.Lines) != 1 || len(l.Text)+int(l.Omitted) != 3<<20+1<<18-1 || len(l.Text) > 100 || p.Next != 3 {
+		t.Errorf("%d lines, %d of %d bytes, next %d", len(p.Lines), len(l.Text), l.Omitted, p.Next)
+	}
+	if got := shown(read(t, r, Query{From: 3, Most: 2})); got != "3:last >4" {
+		t.Error(got)
+	}
+	r = filled(t, strings.Repeat("x", 50_000)+"here"+strings.Repeat("y", 50_000)+"\n")
+	l := read(t, r, Query{From: 1, Most: 1, Match: regexp.MustCompile("here")}).Lines[0]
+	if !bytes.Contains(l.Text, []byte("here")) || int(l.Skipped+l.Omitted)+len(l.Text) != 100_004 || len(l.Text) > matchBytes {
+		t.Errorf("%d bytes, %d before, %d behind: %.50q", len(l.Text), l.Skipped, l.Omitted, l.Text)
+	}
+}
+
+// Whatever was printed, however the index ended, a page is what a simple loop
+// over the lines finds.
+func TestReadIsTrue(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 30 {
+		s := &Store{Dir: t.TempDir()}
+		log := s.Create(Meta{Exec: "e1"})
+		if rnd.IntN(2) == 0 {
+			log.index.fine = maxFine // coarse from the start
+		}
+		for range rnd.IntN(40) {
+			p := bytes.Repeat([]byte("some words\nx\n\n"), 1+rnd.IntN(20_000))
+			log.Write(Stdout, p[rnd.IntN(12):len(p)-rnd.IntN(12)])
+		}
+		log.Close()
+		if rnd.IntN(3) == 0 {
+			cutIndex(t, s, rnd)
+		}
+		text, err := os.ReadFile(log.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bytes.Split(bytes.TrimSuffix(text, lineFeed), lineFeed)
+		if len(text) == 0 {
+			lines = nil
+		}
+		r := opened(t, s, "e1")
+		if r.Lines() != int64(len(lines)) {
+			t.Fatalf("%d lines, want %d", r.Lines(), len(lines))
+		}
+		for range 20 {
+			from, most := 1+rnd.IntN(len(lines)+2), 1+rnd.IntN(50)
+			wantLines(t, read(t, r, Query{From: int64(from), Most: most}), lines, from, most)
+			wantLines(t, read(t, r, Query{Most: most}), lines, max(1, len(lines)-most+1), most)
+		}
+	}
+}
+
+func cutIndex(t *testing.T, s *Store, rnd *rand.Rand) {
+	t.Helper()
+	info, err := os.Stat(s.base("e1") + indexExt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(s.base("e1")+indexExt, rnd.Int64N(info.Size())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantLines(t *testing.T, p Page, lines [][]byte, from, most int) {
+	t.Helper()
+	want := lines[min(from-1, len(lines)):min(from-1+most, len(lines))]
+	if !slices.EqualFunc(p.Lines, want, func(l Line, w []byte) bool { return bytes.Equal(l.Text, w) }) {
+		t.Fatalf("from %d, at most %d: %d lines, want %d", from, most, len(p.Lines), len(want))
+	}
+	for i, l := range p.Lines {
+		if l.Number != int64(from+i) {
+			t.Fatalf("line %d is number %d", from+i, l.Number)
+		}
+	}
+	if next := int64(from + len(want)); p.Next != next {
+		t.Fatalf("next is %d, want %d", p.Next, next)
+	}
+}
+
+func TestReadWhileWritten(t *testing.T) {
+	s := &Store{Dir: t.TempDir()}
+	log := s.Create(Meta{Exec: "e1"})
+	defer log.Close()
+	next := int64(1)
+	for i, tt := range []struct{ print, want string }{
+		{"one\ntw", "1:one 2:tw >2"},
+		{"o\n", "2:two >3"},
+		{"", ">3"},
+		{"!three\n", "3:!three >4"},
+	} {
+		log.Write(Stdout, []byte(tt.print))
+		r, err := s.Open("e1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := read(t, r, Query{From: next, Most: 10})
+		r.Close()
+		if got := shown(p); got != tt.want {
+			t.Errorf("read %d: %s, want %s", i, got, tt.want)
+		}
+		next = p.Next
+	}
+}
+
+// A server can end at any byte of either file.
+func TestReadAfterCrash(t *testing.T) {
+	s := &Store{Dir: t.TempDir()}
+	log := s.Create(Meta{Exec: "e1"})
+	log.Write(Stdout, []byte("out\n"))
+	log.Write(Stderr, []byte("err\nmore\n"))
+	log.Write(Stdout, []byte("end"))
+	log.Finish(End{Status: "exited"})
+	log.Close()
+	index, err := os.ReadFile(s.base("e1") + indexExt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range index {
+		if err := os.WriteFile(s.base("e1")+indexExt, index[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(read(t, opened(t, s, "e1"), Query{From: 1, Most: 9})); got != "1:out 2:err 3:more 4:end >5" {
+			t.Fatalf("index cut at %d: %s", cut, got)
+		}
+	}
+	text := []byte("out\nerr\nmore\nend")
+	for cut := len(text); cut >= 0; cut-- {
+		err := errors.Join(os.WriteFile(s.base("e1")+indexExt, index, 0o600), os.Truncate(log.Path(), int64(cut)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := read(t, opened(t, s, "e1"), Query{From: 1, Most: 9})
+		var got [][]byte
+		for _, l := range p.Lines {
+			got = append(got, l.Text)
+		}
+		if want := bytes.TrimSuffix(text[:cut], lineFeed); !bytes.Equal(bytes.Join(got, lineFeed), want) {
+			t.Fatalf("log cut at %d: %q", cut, got)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	s := &Store{Dir: t.TempDir()}
+	for _, exec := range []string{"", "e1", "../e1", "e1.log", strings.Repeat("e", 200)} {
+		if _, err := s.Open(exec); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%.10q: %v", exec, err)
+		}
+		if _, err := s.Head(exec); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%.10q: %v", exec, err)
+		}
+	}
+	outside := filepath.Join(t.TempDir(), "outside.log")
+	if err := errors.Join(os.WriteFile(outside, []byte("secret"), 0o600), os.Symlink(outside, s.base("link")+logExt)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open("link"); err == nil {
+		t.Error("a symbolic link was followed")
+	}
+}
+
+func TestSearchEndsInTime(t *testing.T) {
+	r := filled(t, strings.Repeat("line\n", 1<<20))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p, err := r.Read(ctx, Query{From: 7, Most: 1, Bytes: 100, Match: regexp.MustCompile("none")})
+	if err != nil || p.Searched || p.Next != 7 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// large makes a log of a gigabyte.
+func large(t testing.TB) *Store {
+	s := &Store{Dir: t.TempDir(), MaxRun: 2 << 30}
+	log := s.Create(Meta{Exec: "e1"})
+	var block bytes.Buffer
+	for n := 0; n < 1<<30; n += block.Len() {
+		block.Reset()
+		for i := range 1000 {
+			fmt.Fprintf(&block, "%012d a line of some fifty bytes, as a build prints it\n", n+i)
+		}
+		log.Write(Stdout, block.Bytes())
+	}
+	log.Write(Stderr, []byte("the last one of a gigabyte\n"))
+	log.Close()
+	return s
+}
+
+// A range of a gigabyte is there in the time of a range of anything.
+func TestLargeLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes a gigabyte")
+	}
+	const soon = 20 * time.Millisecond
+	s := large(t)
+	for name, q := range map[string]Query{
+		"begin": {From: 1, Most: 200}, "middle": {From: 8_000_000, Most: 200}, "end": {Most: 200},
+		"other stream": {From: 1, Most: 10, Stream: Stderr}, "other stream's end": {Most: 10, Stream: Stderr},
+	} {
+		q.Bytes = 16_000
+		best := time.Hour
+		for range 5 { // the best of some: the machine has other work
+			begin := time.Now()
+			r, err := s.Open("e1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := r.Read(t.Context(), q)
+			r.Close()
+			if err != nil || len(p.Lines) == 0 {
+				t.Fatalf("%s: %d lines, %v", name, len(p.Lines), err)
+			}
+			best = min(best, time.Since(begin))
+		}
+		t.Logf("%s: %v", name, best)
+		if best > soon {
+			t.Errorf("%s took %v, more than %v", name, best, soon)
+		}
+	}
+}
+
+func BenchmarkRange(b *testing.B) {
+	s := large(b)
+	for b.Loop() {
+		r, err := s.Open("e1")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := r.Read(b.Context(), Query{From: 8_000_000, Most: 200, Bytes: 16_000}); err != nil {
+			b.Fatal(err)
+		}
+		r.Close()
+	}
+}
+
+func BenchmarkSearch(b *testing.B) {
+	s := large(b)
+	for name, pattern := range map[string]string{"literal": "of a gigabyte", "pattern": "(?i)error|fail(ed|ure)"} {
+		b.Run(name, func(b *testing.B) {
+			r := opened(b, s, "e1")
+			b.SetBytes(r.Bytes())
+			for b.Loop() {
+				if _, err := r.Read(b.Context(), Query{From: 1, Most: 9, Bytes: 16_000, Match: regexp.MustCompile(pattern)}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,300 @@
+package rawlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"sort"
+)
+
+// maxLine is how much of one line is looked at. What is beyond it is neither
+// searched nor shown, but counted.
+const maxLine = 256 << 10
+
+// A Reader reads the log of a run as it was when the Reader was opened. Where a
+// line begins is told by the index, so reading some costs the same in a log of
+// any size. It is not safe for use by several goroutines.
+type Reader struct {
+	Index // its Spans cover the whole log, those of unknown stream as Mixed ones
+
+	file *os.File
+	size int64
+	open bool // the last line has no line feed
+	over bool // and it will never have one
+	buf  []byte
+}
+
+// Open opens the log of a run for reading, over or not. An index that is
+// missing, damaged or behind costs only time: what it does not tell is found
+// out from the log itself. Where there is no such log the error is an
+// fs.ErrNotExist.
+func (s *Store) Open(exec string) (*Reader, error) {
+	if !isName(exec) {
+		return nil, fmt.Errorf("no run has the name %.140q: %w", exec, fs.ErrNotExist)
+	}
+	if l := s.writing(exec); l != nil {
+		l.flush()
+	}
+	file, err := open(s.base(exec) + logExt)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{file: file, over: !s.Written(exec), buf: make([]byte, maxLine)}
+	if err := r.measure(s.base(exec) + indexExt); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Head returns what is known of a run without reading its log.
+func (s *Store) Head(exec string) (*Index, error) {
+	if !isName(exec) {
+		return nil, fmt.Errorf("no run has the name %.140q: %w", exec, fs.ErrNotExist)
+	}
+	return ReadIndex(s.base(exec) + indexExt)
+}
+
+// Close lets go of the log.
+func (r *Reader) Close() error { return r.file.Close() }
+
+// Bytes returns how many bytes the log has.
+func (r *Reader) Bytes() int64 { return r.size }
+
+// Lines returns how many lines that is, the last one with or without its line
+// feed.
+func (r *Reader) Lines() int64 {
+	if r.open {
+		return r.feeds() + 1
+	}
+	return r.feeds()
+}
+
+// ReadAt reads the bytes themselves.
+func (r *Reader) ReadAt(p []byte, off int64) (int, error) { return r.file.ReadAt(p, off) }
+
+// measure finds out what the log consists of. The index is read first, so that
+// the log has all that it tells of.
+func (r *Reader) measure(index string) error {
+	if x, _ := ReadIndex(index); x != nil {
+		r.Index = *x
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", r.file.Name())
+	}
+	r.size = info.Size()
+	r.Spans = r.Spans[:r.span(r.size)]
+	if err := r.complete(); err != nil || r.size == 0 {
+		return err
+	}
+	last := r.buf[:1]
+	if _, err := r.file.ReadAt(last, r.size-1); err != nil {
+		return err
+	}
+	r.open = last[0] != '\n'
+	return nil
+}
+
+// complete adds spans for what the index does not tell of yet.
+func (r *Reader) complete() error {
+	for off := r.told(); off < r.size; off = r.told() {
+		p, err := r.at(off)
+		if err != nil {
+			return err
+		}
+		r.Spans = append(r.Spans, Span{
+			Stream: Mixed, Off: off, Len: int64(len(p)), Line: r.feeds(), Feeds: int64(bytes.Count(p, lineFeed)),
+		})
+	}
+	return nil
+}
+
+// told is where the last span ends.
+func (r *Reader) told() int64 {
+	if n := len(r.Spans); n > 0 {
+		return r.Spans[n-1].end()
+	}
+	return 0
+}
+
+// feeds returns the number of line feeds in the spans.
+func (r *Reader) feeds() int64 {
+	if n := len(r.Spans); n > 0 {
+		return r.Spans[n-1].Line + r.Spans[n-1].Feeds
+	}
+	return 0
+}
+
+func (s Span) end() int64 { return s.Off + s.Len }
+
+// at returns what stands at an offset below the size: as much as the buffer
+// holds, which is valid until the next call.
+func (r *Reader) at(off int64) ([]byte, error) {
+	n, err := r.file.ReadAt(r.buf[:min(int64(len(r.buf)), r.size-off)], off)
+	if n == 0 {
+		return nil, errors.Join(err, io.ErrUnexpectedEOF) // it was cut by somebody
+	}
+	return r.buf[:n], nil
+}
+
+// span returns which span the byte at an offset belongs to: the first one that
+// ends behind it. At the size of the log there is none, and its number is that
+// of the whole ones before it.
+func (r *Reader) span(off int64) int {
+	return sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].end() > off })
+}
+
+// offset returns where a line begins; of one that is not there, the size.
+func (r *Reader) offset(line int64) (int64, error) {
+	feeds := line - 1 // that come before it
+	if feeds <= 0 {
+		return 0, nil
+	}
+	i := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].Line+r.Spans[i].Feeds >= feeds })
+	if i == len(r.Spans) {
+		return r.size, nil
+	}
+	return r.behindFeed(r.Spans[i].Off, feeds-r.Spans[i].Line)
+}
+
+// behindFeed returns the offset behind the nth line feed from an offset on.
+func (r *Reader) behindFeed(off, n int64) (int64, error) {
+	for off < r.size {
+		p, err := r.at(off)
+		if err != nil {
+			return 0, err
+		}
+		for i := bytes.IndexByte(p, '\n'); i >= 0; i = bytes.IndexByte(p, '\n') {
+			p, off = p[i+1:], off+int64(i)+1
+			if n--; n == 0 {
+				return off, nil
+			}
+		}
+		off += int64(len(p))
+	}
+	return r.size, nil
+}
+
+// lineEnd returns the offset of the first line feed from an offset on, or the
+// size. Spans without one it passes over unread.
+func (r *Reader) lineEnd(off int64) (int64, error) {
+	for i := r.span(off); i < len(r.Spans); i = r.span(off) {
+		if r.Spans[i].Feeds == 0 {
+			off = r.Spans[i].end()
+			continue
+		}
+		p, err := r.at(off)
+		if err != nil {
+			return 0, err
+		}
+		p = p[:min(int64(len(p)), r.Spans[i].end()-off)]
+		if k := bytes.IndexByte(p, '\n'); k >= 0 {
+			return off + int64(k), nil
+		}
+		off += int64(len(p))
+	}
+	return r.size, nil
+}
+
+// A row is a line as it stands in the log.
+type row struct {
+	number int64
+	off    int64
+	text   []byte // its beginning, without the line feed; valid until the next row
+	len    int64  // all of it
+	ended  bool   // it has its line feed
+}
+
+// each calls f for the rows from a line on, until it returns false. Of a stream
+// that is not 0 it passes over stretches where nothing was printed there.
+func (r *Reader) each(ctx context.Context, line int64, stream Stream, f func(row) bool) error {
+	off, err := r.offset(line)
+	for more := true; more && err == nil; {
+		if to := r.skip(line, stream); to > line {
+			line = to
+			var there int64
+			there, err = r.offset(line)
+			off = max(off, there)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || off >= r.size {
+			return err
+		}
+		line, off, more, err = r.rows(line, off, f)
+	}
+	return err
+}
+
+// rows calls f for the rows that the buffer holds, at least one, and returns
+// where to go on.
+func (r *Reader) rows(line, off int64, f func(row) bool) (nextLine, nextOff int64, more bool, err error) {
+	p, err := r.at(off)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	first := off
+	for i := bytes.IndexByte(p, '\n'); i >= 0; i = bytes.IndexByte(p, '\n') {
+		if !f(row{line, off, p[:i], int64(i), true}) {
+			return 0, 0, false, nil
+		}
+		line, off, p = line+1, off+int64(i)+1, p[i+1:]
+	}
+	if off > first && off+int64(len(p)) < r.size || len(p) == 0 {
+		return line, off, true, nil // the rest is read again, from its beginning
+	}
+	text := slices.Clone(p) // looking for its end takes the buffer
+	end, err := r.lineEnd(off + int64(len(p)))
+	more = err == nil && f(row{line, off, text, end - off, end < r.size})
+	return line + 1, end + 1, more, err
+}
+
+// skip returns the first line from a line on that may have something of a
+// stream.
+func (r *Reader) skip(line int64, stream Stream) int64 {
+	if stream == 0 {
+		return line
+	}
+	i := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].Line+r.Spans[i].Feeds >= line })
+	for i < len(r.Spans) && !r.Spans[i].may(stream) {
+		i++
+	}
+	if i == len(r.Spans) {
+		return r.Lines() + 1
+	}
+	return max(line, r.Spans[i].Line+1)
+}
+
+// may reports whether a span may have something of a stream.
+func (s Span) may(stream Stream) bool { return s.Stream == stream || s.Stream == Mixed }
+
+// of returns what of a row was printed to a stream, and whether anything was:
+// where two streams share a line, the other one's part is missing.
+func (r *Reader) of(w row, stream Stream) (row, bool) {
+	if stream == 0 {
+		return w, true
+	}
+	all := w.text
+	w.text, w.len = nil, 0
+	any, end := false, w.off+int64(len(all))
+	for i := r.span(w.off); i < len(r.Spans) && r.Spans[i].Off <= end; i++ {
+		s := r.Spans[i]
+		if s.may(stream) {
+			from, to := max(s.Off, w.off), min(s.end(), end)
+			w.text = append(w.text, all[from-w.off:to-w.off]...)
+			any = true
+		}
+	}
+	w.len = int64(len(w.text))
+	return w, any
+}
