@@ -48,6 +48,9 @@ type Box struct {
 	Shell   string // what runs its commands
 	Pid     int    // of the agent, in its own name space
 
+	owner   string
+	history *history // may be nil
+
 	logs   *rawlog.Store
 	logger *slog.Logger
 	lease  time.Duration
@@ -143,6 +146,7 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := b.add(r); err != nil {
 		return nil, err
 	}
+	b.history.add(b.owner, r)
 	// The log is made while the agent starts the shell: it costs no time.
 	err := b.sendJSON(wire.Start, r.wireID, wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: pairs(c.Env), Stdin: c.Stdin != nil})
 	r.open(b.logs)

@@ -49,7 +49,9 @@ type Manager struct {
 	own      map[string]*ownBox  // by owner
 	starting int
 	closed   bool
-	pending  sync.WaitGroup // launches under way and boxes that stand
+	untend   context.CancelFunc // nil until the first box is wanted
+	pending  sync.WaitGroup     // launches under way, boxes that stand, and who tends the logs
+	history  history
 }
 
 type tenancy struct {
@@ -105,7 +107,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		}
 		return nil, false, err
 	}
-	box.Name = req.Name
+	box.Name, box.owner, box.history = req.Name, owner, &m.history
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}
@@ -165,7 +167,19 @@ func (m *Manager) reserve() error {
 	}
 	m.starting++
 	m.pending.Add(1)
+	m.tendLogs()
 	return nil
+}
+
+// tendLogs keeps the logs within their limits from the first box on. The
+// caller holds m.mu.
+func (m *Manager) tendLogs() {
+	if m.untend != nil {
+		return
+	}
+	var ctx context.Context
+	ctx, m.untend = context.WithCancel(context.Background())
+	m.pending.Go(func() { m.Logs.Tend(ctx) })
 }
 
 func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
@@ -276,6 +290,7 @@ func (m *Manager) Release(owner string) {
 	delete(m.own, owner)
 	m.mu.Unlock()
 	closeAll(m.Boxes(owner))
+	m.history.forget(owner)
 }
 
 // Close ends every box and returns when they are gone, those too that are just
@@ -283,6 +298,9 @@ func (m *Manager) Release(owner string) {
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
+	if m.untend != nil {
+		m.untend()
+	}
 	var list []*Box
 	for _, t := range m.boxes {
 		list = append(list, t.box)

@@ -163,7 +163,7 @@ func NewID(kind string) string {
 
 // open makes the log. Output that came before waits for it.
 func (r *Run) open(logs *rawlog.Store) {
-	r.log = logs.Create(rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started})
+	r.log = logs.Create(rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Owner: ownerMark(r.Box.owner), Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started})
 	close(r.opened)
 }
 
@@ -379,4 +379,7 @@ func (r *Run) lose(status Status, cause error) {
 }
 
 // close gives the log back when nothing more can come.
-func (r *Run) close() { r.log.Close() }
+func (r *Run) close() {
+	r.log.Close()
+	r.Box.history.settle(r)
+}

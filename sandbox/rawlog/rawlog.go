@@ -185,6 +185,9 @@ const (
 	indexExt = ".idx"
 )
 
+// Path is the file of a run's log, there or not.
+func (s *Store) Path(exec string) string { return s.base(exec) + logExt }
+
 // base is the path of a run's files without their endings.
 func (s *Store) base(exec string) string { return filepath.Join(s.Dir, exec) }
 

@@ -1,0 +1,221 @@
+package sandbox
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+)
+
+const (
+	// remembered is how many runs that are over are told of, of all owners.
+	// What is known of older ones is in their logs.
+	remembered = 1000
+
+	// recordCmd is how much of a command is remembered: enough to know it again.
+	recordCmd = 1000
+)
+
+// A Record is what is known of a run, under way or long over.
+type Record struct {
+	ID      string
+	Box     string
+	Cmd     string // its beginning, if it is long
+	Started time.Time
+	Exit    Exit
+	LogPath string
+	Log     rawlog.Stats
+	Open    bool // its log may still grow: by it, or by what it left behind
+
+	// Changed is closed when something of this has changed; nil where nothing
+	// will, or another process runs it.
+	Changed <-chan struct{}
+}
+
+// Find returns what is known of a run of an owner. One of somebody else's is
+// not there, and neither is one whose log has been deleted long after its end.
+func (m *Manager) Find(owner, id string) (Record, error) {
+	if r, ok := m.history.find(owner, id); ok {
+		return r, nil
+	}
+	written := m.Logs.Written(id) // asked first: what is over then is so in the index
+	head, err := m.Logs.Head(id)
+	if err != nil || head.Owner != ownerMark(owner) {
+		return Record{}, Errorf(ExecNotFound, "Use an execId that exec returned; list has the recent ones. Logs are deleted when they are old.",
+			"there is no command with the execId %q", id)
+	}
+	return m.recorded(head, written), nil
+}
+
+// recorded tells of a run what its log tells: this server may have been started
+// after it.
+func (m *Manager) recorded(x *rawlog.Index, written bool) Record {
+	r := Record{
+		ID: x.Exec, Box: x.Box, Cmd: clipCmd(x.Cmd), Started: x.Start, LogPath: m.Logs.Path(x.Exec),
+		Log: rawlog.Stats{Complete: true}, Open: written,
+	}
+	if x.Totals != nil {
+		r.Log = *x.Totals
+	}
+	switch {
+	case x.End != nil:
+		r.Exit = Exit{Status: Status(x.End.Status), Code: x.End.Code, Signal: x.End.Signal, Took: x.End.Took}
+	case written:
+		r.Exit = Exit{Status: Running, Code: -1, Took: time.Since(x.Start)}
+	default:
+		r.Exit = Exit{Status: Lost, Code: -1, Err: errors.New("the server ended while the command ran")}
+	}
+	return r
+}
+
+// Runs returns what an owner has run of late and what still runs, the newest
+// first.
+func (m *Manager) Runs(owner string) []Record {
+	list := m.history.list(owner)
+	slices.SortFunc(list, func(a, b Record) int {
+		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// ownerMark stands for an owner in a log's index. The name itself lets who
+// knows it into a session.
+func ownerMark(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return hex.EncodeToString(sum[:8])
+}
+
+// A history knows the runs of a Manager: those under way, and the last ones
+// that are over. A nil one remembers nothing.
+type history struct {
+	mu   sync.Mutex
+	runs map[string]*past // by id
+	over []string         // ids of those that are over, the oldest first
+}
+
+// A past is one of them.
+type past struct {
+	owner  string
+	run    *Run // nil when it is over
+	record Record
+}
+
+func (h *history) add(owner string, r *Run) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.runs == nil {
+		h.runs = map[string]*past{}
+	}
+	h.runs[r.ID] = &past{owner: owner, run: r}
+}
+
+// settle takes down what is known of a run when nothing more can come of it.
+func (h *history) settle(r *Run) {
+	if h == nil {
+		return
+	}
+	record := r.record()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.runs[r.ID]
+	if p == nil || p.run == nil {
+		return
+	}
+	p.run, p.record = nil, record
+	h.over = append(h.over, r.ID)
+	if extra := len(h.over) - remembered; extra > 0 {
+		for _, id := range h.over[:extra] {
+			delete(h.runs, id)
+		}
+		h.over = slices.Delete(h.over, 0, extra)
+	}
+}
+
+// forget forgets what an owner has run that is over.
+func (h *history) forget(owner string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = slices.DeleteFunc(h.over, func(id string) bool {
+		gone := h.runs[id].owner == owner
+		if gone {
+			delete(h.runs, id)
+		}
+		return gone
+	})
+}
+
+func (h *history) find(owner, id string) (Record, bool) {
+	h.mu.Lock()
+	p := h.runs[id]
+	if p == nil || p.owner != owner {
+		h.mu.Unlock()
+		return Record{}, false
+	}
+	run, record := p.run, p.record
+	h.mu.Unlock()
+	if run == nil {
+		return record, true
+	}
+	// Asked before the rest, so that no change falls between.
+	changed := run.changed()
+	record = run.record()
+	record.Open, record.Changed = true, changed
+	return record, true
+}
+
+func (h *history) list(owner string) []Record {
+	var list []Record
+	var open []*Run
+	h.mu.Lock()
+	for _, p := range h.runs {
+		switch {
+		case p.owner != owner:
+		case p.run != nil:
+			open = append(open, p.run)
+		default:
+			list = append(list, p.record)
+		}
+	}
+	h.mu.Unlock()
+	for _, r := range open {
+		record := r.record()
+		record.Open = true
+		list = append(list, record)
+	}
+	return slices.DeleteFunc(list, Record.neverStarted)
+}
+
+// neverStarted reports whether the agent refused the command, which its caller
+// was told.
+func (r Record) neverStarted() bool { return r.Exit.Status == Exited && r.Exit.Err != nil }
+
+func (r *Run) changed() <-chan struct{} {
+	<-r.opened
+	return r.log.Changed()
+}
+
+// record asks for the exit before the log's figures: those of a command that
+// has ended then are all of its own.
+func (r *Run) record() Record {
+	exit := r.Exit()
+	return Record{
+		ID: r.ID, Box: r.Box.ID, Cmd: clipCmd(r.Command.Cmd), Started: r.Started,
+		Exit: exit, LogPath: r.LogPath(), Log: r.LogStats(),
+	}
+}
+
+func clipCmd(cmd string) string {
+	if len(cmd) <= recordCmd {
+		return cmd
+	}
+	return strings.ToValidUTF8(cmd[:recordCmd], "") + "…"
+}
