@@ -75,7 +75,7 @@ func TestKilledServer(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Setenv("WARMBOX_DOCKER_PATH", path)
 			p := serve(t)
-			r, _ := p.exec(t, map[string]any{"cmd": "setsid sleep 1000 >/dev/null 2>&1 & trap '' TERM; echo up; sleep 1000", "waitSeconds": 1})
+			r, _ := p.exec(t, map[string]any{"cmd": "setsid sleep 1000 >/dev/null 2>&1 & trap '' TERM; echo up; sleep 1000", "waitSeconds": 5})
 			if r["status"] != "running" || r["stdout"] != "up\n" {
 				t.Fatalf("%v", r)
 			}

@@ -61,7 +61,7 @@ func testSignals(t *testing.T, s *suite) {
 func testTrees(t *testing.T, s *suite) {
 	t.Run("leftover", func(t *testing.T) { testLeftover(t, s) })
 	t.Run("timeout", func(t *testing.T) {
-		r := do(t, s.box, sandbox.Command{Cmd: "echo before; sleep 1000", Timeout: 200 * time.Millisecond})
+		r := do(t, s.box, sandbox.Command{Cmd: "echo before; sleep 1000", Timeout: 2 * time.Second})
 		if r.Status != sandbox.TimedOut || r.stdout != "before\n" || r.Signal != "SIGTERM" {
 			t.Errorf("%s, %q, %s", r.Status, r.stdout, r.Signal)
 		}
@@ -79,7 +79,7 @@ func testTrees(t *testing.T, s *suite) {
 	for _, name := range []string{"all at once", "re-parents", "and no env"} {
 		t.Run(name+", timed out", func(t *testing.T) {
 			t.Parallel()
-			testKill(t, s, sandbox.Command{Cmd: stubborn[name], Timeout: 2 * time.Second})
+			testKill(t, s, sandbox.Command{Cmd: stubborn[name], Timeout: 4 * time.Second})
 		})
 	}
 }
