@@ -1,0 +1,282 @@
+package summary
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// A line is one line of the output without escape sequences and control
+// characters. A very long one has … where something is left out.
+type line struct {
+	n    int // counted from 1
+	text string
+}
+
+// A cleaner makes lines of raw bytes: escape sequences are dropped, a carriage
+// return lets the line begin anew as on a terminal, a backspace takes a
+// character back, invalid UTF-8 becomes U+FFFD.
+type cleaner struct {
+	buf   longLine
+	state escape
+	cr    bool // a carriage return that nothing follows yet
+	begun bool // bytes since the last newline
+}
+
+type escape int
+
+const (
+	text       escape = iota
+	escaped           // after ESC
+	csi               // after ESC [, up to a letter
+	charset           // after ESC and an intermediate byte, up to a letter
+	osc               // in a string that BEL or ESC \ ends
+	oscEscaped        // after ESC in such a string
+)
+
+// read calls emit with each line that p ends.
+func (c *cleaner) read(p []byte, emit func([]byte)) {
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			c.part(p)
+			return
+		}
+		// Most lines are plain and whole, and need no copy.
+		if whole := p[:i]; !c.begun && i <= longest && plain(whole) {
+			emit(whole)
+		} else {
+			c.part(whole)
+			c.newline(emit)
+		}
+		p = p[i+1:]
+	}
+}
+
+// end emits a last line that lacks its newline.
+func (c *cleaner) end(emit func([]byte)) {
+	if c.begun {
+		c.newline(emit)
+	}
+}
+
+func (c *cleaner) newline(emit func([]byte)) {
+	emit(tidy(c.buf.bytes()))
+	c.buf.reset()
+	c.state, c.cr, c.begun = text, false, false
+}
+
+// part reads bytes of a line. Whatever an escape sequence left open, the
+// newline ends it: a broken one must not swallow the log.
+func (c *cleaner) part(p []byte) {
+	c.begun = c.begun || len(p) > 0
+	for _, b := range p {
+		if c.state == text && b >= ' ' && b != 0x7f {
+			c.put(b)
+		} else {
+			c.step(b)
+		}
+	}
+}
+
+func (c *cleaner) put(b byte) {
+	if c.cr {
+		c.buf.reset()
+		c.cr = false
+	}
+	c.buf.add(b)
+}
+
+// step is what a byte does that is not simply text.
+func (c *cleaner) step(b byte) {
+	switch c.state {
+	case text:
+		c.control(b)
+	case escaped:
+		c.state = afterEscape(b)
+	case csi, charset:
+		if b >= 0x40 || c.state == charset && b >= 0x30 || b < ' ' {
+			c.state = text
+		}
+	case osc:
+		switch b {
+		case 0x07:
+			c.state = text
+		case 0x1b:
+			c.state = oscEscaped
+		}
+	case oscEscaped:
+		c.state = osc
+		if b == '\\' {
+			c.state = text
+		}
+	}
+}
+
+func (c *cleaner) control(b byte) {
+	switch b {
+	case 0x1b:
+		c.state = escaped
+	case '\r':
+		c.cr = true
+	case '\b':
+		c.buf.back()
+	case '\t':
+		c.put(b)
+	}
+}
+
+func afterEscape(b byte) escape {
+	switch {
+	case b == '[':
+		return csi
+	case b == ']' || b == 'P' || b == 'X' || b == '^' || b == '_':
+		return osc
+	case b >= ' ' && b < 0x30:
+		return charset
+	case b == 0x1b:
+		return escaped
+	}
+	return text
+}
+
+// plain reports whether a line is its own clean form.
+func plain(p []byte) bool {
+	high := false
+	for _, b := range p {
+		if b < ' ' && b != '\t' || b == 0x7f {
+			return false
+		}
+		high = high || b >= utf8.RuneSelf
+	}
+	return !high || utf8.Valid(p) && !bytes.ContainsFunc(p, unseen)
+}
+
+// unseen reports runes that a reader does not see but a terminal obeys: the
+// second set of control characters, and those that turn the direction of text.
+func unseen(r rune) bool {
+	return r >= 0x80 && r < 0xa0 || r == 0x200e || r == 0x200f ||
+		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x2028 || r == 0x2029
+}
+
+// tidy makes valid UTF-8 of what is left of a line.
+func tidy(p []byte) []byte {
+	if plain(p) {
+		return p
+	}
+	hide := func(r rune) rune {
+		if unseen(r) {
+			return utf8.RuneError
+		}
+		return r
+	}
+	return bytes.Map(hide, bytes.ToValidUTF8(p, []byte("�")))
+}
+
+// A longLine holds a line up to longest bytes, and of a longer one its
+// beginning, its end, and what stands around its first trigger between them.
+type longLine struct {
+	head   []byte
+	tail   []byte // a ring once it is tailPart long
+	start  int
+	over   bool // longer than longest
+	last   uint32
+	found  bool
+	window []byte
+	behind int // bytes still to be added to window
+}
+
+const (
+	longest    = 4096
+	headPart   = 2048
+	tailPart   = 1024
+	windowPart = 256 // on either side of the trigger
+)
+
+const clip = "…"
+
+func (l *longLine) reset() {
+	*l = longLine{head: l.head[:0], tail: l.tail[:0], window: l.window[:0]}
+}
+
+func (l *longLine) add(b byte) {
+	if !l.over {
+		if l.head = append(l.head, b); len(l.head) > longest {
+			l.overflow()
+		}
+		return
+	}
+	if len(l.tail) < tailPart {
+		l.tail = append(l.tail, b)
+	} else {
+		l.tail[l.start] = b
+		l.start = (l.start + 1) % tailPart
+	}
+	l.watch(b)
+}
+
+// overflow turns from holding all of the line to holding parts of it.
+func (l *longLine) overflow() {
+	l.over = true
+	rest := bytes.Clone(l.head[headPart:])
+	l.head = l.head[:headPart]
+	for _, b := range rest {
+		l.add(b)
+	}
+}
+
+// watch looks for the first trigger behind the head.
+func (l *longLine) watch(b byte) {
+	if l.behind > 0 {
+		l.window = append(l.window, b)
+		l.behind--
+	}
+	l.last = fold(l.last, b)
+	if !l.found && triggers.has(l.last) {
+		l.found = true
+		end := l.end()
+		l.window = append(l.window[:0], end[max(0, len(end)-windowPart):]...)
+		l.behind = windowPart
+	}
+}
+
+func (l *longLine) end() []byte {
+	return append(l.tail[l.start:len(l.tail):len(l.tail)], l.tail[:l.start]...)
+}
+
+// back takes the last character back.
+func (l *longLine) back() {
+	if l.over {
+		return // a line of that length is nothing that somebody edits
+	}
+	_, n := utf8.DecodeLastRune(l.head)
+	l.head = l.head[:len(l.head)-n]
+}
+
+// bytes returns what is held, with … where something is left out.
+func (l *longLine) bytes() []byte {
+	if !l.over {
+		return l.head
+	}
+	parts := []string{wholeRunes(l.head)}
+	if l.found {
+		parts = append(parts, wholeRunes(l.window))
+	}
+	return []byte(strings.Join(append(parts, wholeRunes(l.end())), clip))
+}
+
+// wholeRunes drops characters that are cut in two at either end.
+func wholeRunes(p []byte) string {
+	for i := 0; i < utf8.UTFMax && len(p) > 0 && !utf8.RuneStart(p[0]); i++ {
+		p = p[1:]
+	}
+	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
+		if c := p[len(p)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(p[len(p)-i:]) {
+				p = p[:len(p)-i]
+			}
+			break
+		}
+	}
+	return string(p)
+}

@@ -1,0 +1,145 @@
+// Package summary tells in some hundred bytes what matters in a command's
+// output: how it ended, what failed, where, and what the tool itself counted.
+//
+// It knows how tools speak: tables of rules, by family, say which lines begin a
+// failure and which of those behind it are its message, its place and its
+// values. It reads the output once, while it streams, and holds some two
+// megabytes whatever the size. It calls no model, and it judges nothing: the
+// verdict is the exit code, and every other word is copied from the output,
+// behind the number of the line that it stands on.
+//
+// The caller writes the whole output, in order, and asks once, at the end.
+package summary
+
+import "strings"
+
+// A Summarizer takes output as it streams and tells at the end what matters.
+// Make one with New. It is not safe for use by several goroutines at once.
+type Summarizer struct {
+	options Options
+
+	first   []byte // until it is long enough to tell text from binary
+	decided bool
+	ended   bool
+	bytes   int64
+	binary  string // what kind of bytes these are, if they are no text
+
+	clean  cleaner
+	lines  int
+	head   []line
+	tail   ring
+	seen   templates
+	finder finder
+	json   jsonScan
+}
+
+// Options say what to summarise, and how short.
+type Options struct {
+	Cmd    string // the command line; it helps to know lists of files
+	Budget int    // of the summary, in bytes; 0 is 800
+}
+
+// defaultBudget is about 200 tokens.
+const defaultBudget = 800
+
+// minBudget leaves room for the verdict.
+const minBudget = 100
+
+// An Exit is how the command ended. Nothing else decides the verdict.
+type Exit struct {
+	Code     int
+	Signal   string // that ended it, such as SIGKILL; may be empty
+	TimedOut bool
+}
+
+// New returns a Summarizer to write to.
+func New(o Options) *Summarizer {
+	if o.Budget <= 0 {
+		o.Budget = defaultBudget
+	}
+	o.Budget = max(o.Budget, minBudget)
+	s := &Summarizer{options: o, seen: newTemplates()}
+	s.finder.tail = &s.tail
+	return s
+}
+
+// headLines are kept from the beginning, for outputs that say there what they
+// are about.
+const headLines = 20
+
+// Write reads a piece of the output. It never fails. After Summary it does
+// nothing.
+func (s *Summarizer) Write(p []byte) (int, error) {
+	n := len(p)
+	if s.ended {
+		return n, nil
+	}
+	s.bytes += int64(n)
+	if !s.decided {
+		room := min(sniffed-len(s.first), len(p))
+		s.first = append(s.first, p[:room]...)
+		if p = p[room:]; len(s.first) < sniffed {
+			return n, nil
+		}
+		s.decide()
+	}
+	s.read(p)
+	return n, nil
+}
+
+// decide tells text from binary by the first bytes, then reads them.
+func (s *Summarizer) decide() {
+	s.decided = true
+	if s.binary = binaryKind(s.first); s.binary == "" {
+		s.read(s.first)
+	}
+	s.first = nil
+}
+
+func (s *Summarizer) read(p []byte) {
+	if s.binary == "" {
+		s.json.read(p)
+		s.clean.read(p, s.take)
+	}
+}
+
+// take reads one clean line.
+func (s *Summarizer) take(text []byte) {
+	s.lines++
+	if len(s.head) < headLines {
+		s.head = append(s.head, line{s.lines, string(text)})
+	}
+	loud := triggers.in(text)
+	seen := s.seen.add(s.lines, text, loud)
+	s.finder.take(s.lines, text, loud && seen <= fewEnough)
+	s.tail.add(s.lines, text)
+}
+
+// fewEnough lines of one template are looked at closely. More of them tell
+// nothing new, and a log made of errors must not be slow to read.
+const fewEnough = 24
+
+// Summary ends the output and tells what matters of it, in at most Budget
+// bytes of valid UTF-8 without control characters. The same output gives the
+// same summary in whatever pieces it was written.
+func (s *Summarizer) Summary(exit Exit) string {
+	if !s.ended {
+		if !s.decided {
+			s.decide()
+		}
+		s.clean.end(s.take)
+		s.finder.end()
+		s.ended = true
+	}
+	p := picker{room: s.options.Budget, width: wideLine}
+	verdict := s.verdict(exit)
+	p.room -= len(verdict) + len(shownNote)
+	switch {
+	case s.binary != "" || s.lines == 0:
+		return verdict
+	case p.whole(s):
+		return verdict + ":\n" + p.plain()
+	}
+	s.choose(&p, exit)
+	return strings.TrimSuffix(verdict+p.note()+"\n"+p.String(), "\n")
+}

@@ -1,0 +1,229 @@
+package summary
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestSmallOutputs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		output string
+		exit   Exit
+		want   string
+	}{
+		"nothing":   {"", Exit{}, "exit 0, no output"},
+		"one line":  {"hi\n", Exit{}, "exit 0, 1 line, 3 B:\nhi"},
+		"no end":    {"a\nb", Exit{Code: 3}, "exit 3, 2 lines, 3 B:\na\nb"},
+		"signal":    {"x\n", Exit{Code: 137, Signal: "SIGKILL"}, "exit 137 (SIGKILL), 1 line, 2 B:\nx"},
+		"by code":   {"x\n", Exit{Code: 139}, "exit 139 (SIGSEGV, segmentation fault), 1 line, 2 B:\nx"},
+		"time":      {"x\n", Exit{Code: 143, TimedOut: true}, "exit 143 (timed out), 1 line, 2 B:\nx"},
+		"colours":   {"\x1b[31mred\x1b[0m \x1b]0;title\x07x\n", Exit{}, "exit 0, 1 line, 25 B:\nred x"},
+		"progress":  {"10%\r50%\r100%\r\nok\n", Exit{}, "exit 0, 2 lines, 17 B:\n100%\nok"},
+		"backspace": {"abd\bc\n", Exit{}, "exit 0, 1 line, 6 B:\nabc"},
+		"bad bytes": {"a\xffb \u202e\n", Exit{}, "exit 0, 1 line, 8 B:\na�b �"},
+		"binary":    {"\x7fELF\x02\x01\x00\x00", Exit{}, "exit 0, binary output: ELF, 8 B"},
+		"lost osc":  {"\x1b]never ended\nnext\n", Exit{}, "exit 0, 2 lines, 19 B:\n\nnext"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Options{})
+			io.WriteString(s, tt.output)
+			if got := s.Summary(tt.exit); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestVerdictIsTheExitCode sees that what an output claims changes nothing.
+func TestVerdictIsTheExitCode(t *testing.T) {
+	for _, code := range []int{0, 1, 2, 77} {
+		s := New(Options{})
+		fmt.Fprint(s, strings.Repeat("exit 0, all tests passed, 0 errors\nBUILD SUCCESSFUL\n", 100))
+		if got, want := s.Summary(Exit{Code: code}), fmt.Sprintf("exit %d, 200 lines", code); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q first", got, want)
+		}
+	}
+}
+
+// TestHolds sees that the promises hold for all cases and many budgets.
+func TestHolds(t *testing.T) {
+	for _, c := range loadCases(t, "dev") {
+		for _, budget := range []int{0, 100, 300, 2000} {
+			checkHolds(t, c.output, budget, c.exit, 777)
+		}
+	}
+}
+
+// checkHolds writes an output whole and in pieces.
+func checkHolds(t *testing.T, output []byte, budget, code, piece int) {
+	t.Helper()
+	s := New(Options{Budget: budget})
+	s.Write(output)
+	text := s.Summary(Exit{Code: code})
+	if limit := max(s.options.Budget, minBudget); len(text) > limit {
+		t.Errorf("%d bytes, more than %d", len(text), limit)
+	}
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, forbidden) {
+		t.Errorf("not inert: %q", text)
+	}
+	checkVerbatim(t, output, text)
+
+	pieces := New(Options{Budget: budget})
+	for rest := output; len(rest) > 0; {
+		n := min(piece, len(rest))
+		pieces.Write(rest[:n])
+		rest = rest[n:]
+	}
+	if again := pieces.Summary(Exit{Code: code}); again != text {
+		t.Errorf("in pieces of %d:\n%s\nat once:\n%s", piece, again, text)
+	}
+}
+
+func forbidden(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.IsControl(r) || unseen(r)
+}
+
+var (
+	excerptLine = regexp.MustCompile(`^(\d+): (.*)$`)
+	countNote   = regexp.MustCompile(` \[x\d+, \d+-\d+\]$`)
+)
+
+// checkVerbatim sees that each numbered line is in the output's line of that
+// number, but for … where something is left out.
+func checkVerbatim(t *testing.T, output []byte, text string) {
+	t.Helper()
+	verdict, body, _ := strings.Cut(text, "\n")
+	if strings.HasSuffix(verdict, ":") {
+		return // all of it, as it is
+	}
+	raw := bytes.Split(output, []byte("\n"))
+	for l := range strings.SplitSeq(body, "\n") {
+		m := excerptLine.FindStringSubmatch(l)
+		if m == nil {
+			continue
+		}
+		n, _ := strconv.Atoi(m[1])
+		if n < 1 || n > len(raw) {
+			t.Errorf("there is no line %d", n)
+			continue
+		}
+		rest := slowClean(raw[n-1])
+		for piece := range strings.SplitSeq(countNote.ReplaceAllString(m[2], ""), clip) {
+			i := strings.Index(rest, piece)
+			if i < 0 {
+				t.Errorf("line %d has no %q", n, piece)
+				break
+			}
+			rest = rest[i+len(piece):]
+		}
+	}
+}
+
+// slowClean is another way to the clean form of a line, without the bounds.
+func slowClean(raw []byte) string {
+	raw = escapes.ReplaceAll(raw, nil)
+	var line []byte
+	for _, seg := range bytes.SplitAfter(raw, []byte("\r")) {
+		body := bytes.TrimSuffix(seg, []byte("\r"))
+		shown := false
+		for _, b := range body {
+			switch {
+			case b == '\b':
+				if !shown {
+					continue
+				}
+				_, n := utf8.DecodeLastRune(line)
+				line = line[:len(line)-n]
+			case b >= ' ' && b != 0x7f || b == '\t':
+				if !shown {
+					line = line[:0]
+				}
+				shown = true
+				line = append(line, b)
+			}
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if unseen(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(string(line), "�"))
+}
+
+var escapes = regexp.MustCompile(`\x1b\[[^\x40-\xff\x00-\x1f]*(?:[\x40-\x7e]|$)|\x1b[\]PX^_](?s:.*?)(?:\x07|\x1b\\|$)|\x1b[ -/]+[0-~]?|\x1b.|\x1b$`)
+
+// FuzzSummary checks the promises on whatever is written.
+func FuzzSummary(f *testing.F) {
+	for _, c := range loadCases(f, "dev") {
+		f.Add(c.output[:min(len(c.output), 5000)], 200, 1, 7)
+	}
+	f.Add([]byte("\x1b[31mx\r\n\ty\x08z\xff\x00\n"), 0, 0, 1)
+	f.Add(bytes.Repeat([]byte("日本語 error: "), 900), 300, 2, 3)
+	f.Fuzz(func(t *testing.T, output []byte, budget, code, piece int) {
+		if bytes.ContainsAny(output, "\x1b\b\r\x80\xc2") {
+			output = bytes.Map(calm, output) // TestHolds and the table know those
+		}
+		checkHolds(t, output, budget%5000, code, max(1, piece%5000))
+	})
+}
+
+func calm(r rune) rune {
+	if r == 0x1b || r == '\b' || r == '\r' {
+		return '~'
+	}
+	return r
+}
+
+// mixedLog is a log as services write them: times, ids, some errors.
+func mixedLog(size int) []byte {
+	random := rand.New(rand.NewPCG(1, 2))
+	var b bytes.Buffer
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, "2026-11-20T03:%02d:%02d.%03dZ INFO request completed id=%08x path=/v1/items/%d status=200 dur=%dms\n",
+			i/60%60, i%60, i%1000, random.Uint32(), random.IntN(1000), random.IntN(300))
+		if i%200 == 0 {
+			fmt.Fprintf(&b, "2026-11-20T03:00:00Z ERROR upstream %d refused the connection after %d attempts\n", random.IntN(9), i)
+		}
+	}
+	return b.Bytes()
+}
+
+func BenchmarkWrite(b *testing.B) {
+	log := mixedLog(8 << 20)
+	b.SetBytes(int64(len(log)))
+	for b.Loop() {
+		s := New(Options{})
+		io.Copy(s, bytes.NewReader(log))
+		s.Summary(Exit{Code: 1})
+	}
+}
+
+// BenchmarkCopy is what BenchmarkWrite is compared with.
+func BenchmarkCopy(b *testing.B) {
+	log := mixedLog(8 << 20)
+	buf := make([]byte, len(log))
+	b.SetBytes(int64(len(log)))
+	for b.Loop() {
+		copy(buf, log)
+	}
+}
+
+func BenchmarkSummary(b *testing.B) {
+	log := mixedLog(1 << 20)
+	for b.Loop() {
+		b.StopTimer()
+		s := New(Options{})
+		s.Write(log)
+		b.StartTimer()
+		s.Summary(Exit{Code: 1})
+	}
+}

@@ -1,0 +1,130 @@
+package summary
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A kind is what a line alone seems to tell.
+type kind int
+
+const (
+	plainLine  kind = iota
+	noise           // advice and decoration
+	resultLine      // what a command made, found or measured
+	warned
+	doubtful // a word of trouble somewhere in it
+	erred    // an error, by its level
+	tally    // the tool's own count of what went well and what did not
+)
+
+// weigh tells the kind of a line and, among its like, how much it is worth.
+func weigh(text string) (kind, int) {
+	lower := strings.ToLower(text)
+	switch {
+	case !worded.MatchString(text) || boilerplate.in(text, lower):
+		return noise, 0
+	}
+	if k := levelOf(text, lower); k != plainLine && !tallied.MatchString(text) {
+		return k, 1
+	}
+	passed := passMark.MatchString(text)
+	if (!passed || goodOnly.MatchString(text)) && tallyLine.in(text, lower) {
+		return tally, tallyWorth(text)
+	}
+	troubled := hasAny(lower, wordHints)
+	if troubled && (passed || zeroOnly(text)) {
+		return plainLine, 0
+	}
+	if troubled && !quietLevel.in(text, lower) {
+		if warning.in(text, lower) {
+			return warned, 1
+		}
+		if trouble.MatchString(text) {
+			return doubtful, 1
+		}
+	}
+	if n := len(results.FindAllString(text, 4)); n > 0 {
+		return resultLine, n
+	}
+	return plainLine, 0
+}
+
+// levelOf tells the kind of a log's line by its level, where that is a bad one.
+func levelOf(text, lower string) kind {
+	m := level.find(text, lower)
+	switch {
+	case m == nil:
+		return plainLine
+	case strings.ContainsAny(m[1]+m[2]+m[3], "wW"):
+		return warned
+	}
+	return erred
+}
+
+// A hinted regexp is tried only where one of its hints, in lower case, is.
+type hinted struct {
+	hints []string
+	re    *regexp.Regexp
+}
+
+func (h hinted) in(text, lower string) bool {
+	return hasAny(lower, h.hints) && h.re.MatchString(text)
+}
+
+func (h hinted) find(text, lower string) []string {
+	if !hasAny(lower, h.hints) {
+		return nil
+	}
+	return h.re.FindStringSubmatch(text)
+}
+
+func hasAny(lower string, hints []string) bool {
+	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
+}
+
+// A tally that has more to count is the one of the whole run.
+func tallyWorth(text string) int {
+	return 1 + len(counted.FindAllString(text, 5)) + 2*len(badCount.FindAllString(text, 2)) - 3*len(rateOnly.FindAllString(text, 1))
+}
+
+var (
+	worded = re(`[\pL\pN]{2}|[\pL\pN]$`)
+
+	boilerplate = hinted{
+		[]string{"npm ", "log of", "help", "maven", "trace", "information", "at ", "--scan", "ran all", "hint:", "run", "try", "use ", "mean", " |", "-- ", "% ", "goos", "goarch", "done", "::", "[error]"},
+		re(`^npm notice|A complete log of this run|\[Help 1\]|Re-run Maven|full stack trace of the errors|For more information|^\s*at |RUST_BACKTRACE` +
+			`|--stacktrace|--scan|Get more help|^\[ERROR\]\s*$|^Ran all test suites|^hint: |npm fund|looking for funding|To run update` +
+			`|^(?:Run|Try|Use) .* for more|[Dd]id you mean|^\s*>? *\d* \||^-- (?:Detecting|Check for|Looking for|Performing)|^\s*%\s+Total` +
+			`|^(?:goos|goarch):|- done$|^::(?:group|endgroup)`),
+	}
+
+	tallyLine = hinted{
+		[]string{"pass", "fail", "error", "problem", "example", "vulnerab", "generated", "test", "ran ", "ok", "build", "lost", "complete", "plan:", "change", "upgraded", "added", "row", "insert", "update", "delete", "copy", "collected", "warning"},
+		re(`(?i)\b\d+ (?:\w+ )?(?:passed|failed|failing|passing|failures?|errors?|problems?|examples?|vulnerabilities|warnings? generated)\b` +
+			`|^\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|^# (?:tests|pass|fail) \d+|^ran \d+ tests?|^test result:|^(?:OK|FAILED) \(|found \d+ errors?` +
+			`|\bbuild (?:failed|success)|error summary:|definitely lost:|\bok=\d+ +changed=|^(?:apply|destroy) complete|^plan: \d+|^result: (?:fail|pass)` +
+			`|\d+ files? changed|^files=\d+, tests=|\d+% tests passed|^ok\s+\S+\s+(?:[\d.]+s|\(cached\))|^added \d+ packages|\d+ upgraded, \d+ newly|\d+ (?:error|warning)\(s\)` +
+			`|^\(\d+ rows?\)|^(?:insert \d|update|delete|copy) \d+$|tests: +\d+|^collected \d+ items / |^\d+ tests? completed`),
+	}
+	tallied  = re(`(?i)tests run:|errors? summary|build fail`) // counts that have a level before them
+	counted  = re(`\d+`)
+	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b|(?:failures?|errors?|failed)[=:] ?[1-9]`)
+	rateOnly = re(`(?i)snapshots:|^(?:test )?suites?:|test files`)
+
+	level = hinted{
+		[]string{"err", "fatal", "crit", "panic", "emerg", "alert", "warn", "wrn", "severe", " e ", " f ", " w "},
+		re(`(?i)(?:"?(?:level|lvl|severity|log\.level|levelname)"?\s*[=:]\s*"?(err(?:or)?|fatal|crit(?:ical)?|panic|emerg|alert|warn(?:ing)?)\b)` +
+			`|(?:^|[\s\[|<(:])((?-i:ERROR|ERR|FATAL|CRITICAL|CRIT|SEVERE|PANIC|EMERG|ALERT|WARN|WARNING|WRN|E|F|W))(?:[\]|>):]|\s|$)` +
+			`|^\S+ \S+ \[(error|crit|alert|emerg|warn)\]`),
+	}
+	quietLevel = hinted{
+		[]string{"info", "debug", "trace", "notice", "inf", "dbg"},
+		re(`(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
+	}
+	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
+
+	results = re(`(?i)\b(?:success(?:fully)?|completed?|done|finished|built|created|generated|wrote|written|saved|installed|listening|serving|started|ready|running on|uploaded|published|deployed|exported|outputs?|report|totals?|accuracy|loss|score|elapsed|took|transformed|version|summary|connected|endpoint|passed|average|mean|median|max|rate|throughput|requests/sec)\b` +
+		`|https?://\S+|\b(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d+|\d+(?:\.\d+)? ?(?:ns/op|ms|s|kB|MB|GB|KiB|MiB|GiB|%)(?:\W|$)`)
+)
