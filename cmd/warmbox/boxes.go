@@ -51,7 +51,9 @@ func newLogs(c *config, log *slog.Logger) (*rawlog.Store, error) {
 	if c.Workspace != "" && within(c.Workspace, dir) {
 		return nil, fmt.Errorf("the log directory %s lies in the workspace %s, where boxes could change it; choose one outside with --log-dir", dir, c.Workspace)
 	}
-	logs := &rawlog.Store{Dir: dir, MaxRun: int64(c.Log.MaxRun), Logger: log}
+	logs := &rawlog.Store{
+		Dir: dir, MaxRun: int64(c.Log.MaxRun), MaxTotal: int64(c.Log.MaxTotal), MaxAge: time.Duration(c.Log.MaxAge), Logger: log,
+	}
 	if err := logs.Check(); err != nil {
 		return nil, fmt.Errorf("%w, with --log-dir or log.dir in the configuration file", err)
 	}

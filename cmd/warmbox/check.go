@@ -50,6 +50,8 @@ func (c *config) rules() []rule {
 		{"log.level", oneOf(strings.ToLower(c.Log.Level), "debug", "info", "warn", "error")},
 		{"log.format", oneOf(c.Log.Format, "text", "json")},
 		{"log.max_run", between(c.Log.MaxRun, 1<<10, 1<<50)},
+		{"log.max_total", between(c.Log.MaxTotal, 1<<20, 1<<50)},
+		{"log.max_age", between(time.Duration(c.Log.MaxAge), time.Minute, 10*365*24*time.Hour)},
 	}
 }
 

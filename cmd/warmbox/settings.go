@@ -47,11 +47,13 @@ type settings struct {
 	} `toml:"exec"`
 
 	Log struct {
-		Level  string `toml:"level" default:"info" arg:"LEVEL" help:"what is logged: debug, info, warn or error and all above"`
-		Format string `toml:"format" default:"text" arg:"FORMAT" help:"text, or json"`
-		File   string `toml:"file" arg:"FILE" help:"where the log of the program goes; if empty, to standard error"`
-		Dir    string `toml:"dir" arg:"DIR" help:"where the raw output of commands is kept; if empty, warmbox/logs in the user's state directory"`
-		MaxRun size   `toml:"max_run" default:"64m" help:"how much raw output of one command is kept; the rest is counted"`
+		Level    string   `toml:"level" default:"info" arg:"LEVEL" help:"what is logged: debug, info, warn or error and all above"`
+		Format   string   `toml:"format" default:"text" arg:"FORMAT" help:"text, or json"`
+		File     string   `toml:"file" arg:"FILE" help:"where the log of the program goes; if empty, to standard error"`
+		Dir      string   `toml:"dir" arg:"DIR" help:"where the raw output of commands is kept; if empty, warmbox/logs in the user's state directory"`
+		MaxRun   size     `toml:"max_run" default:"64m" help:"how much raw output of one command is kept; the rest is counted"`
+		MaxTotal size     `toml:"max_total" default:"1g" help:"how much raw output is kept in all; beyond it the oldest is deleted"`
+		MaxAge   duration `toml:"max_age" default:"168h" help:"how long raw output is kept"`
 	} `toml:"log"`
 
 	HTTP struct {
