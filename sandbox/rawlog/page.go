@@ -60,6 +60,7 @@ func (r *Reader) Read(ctx context.Context, q Query) (Page, error) {
 // tail reads the end. How far back that is nobody knows who asks for lines of
 // one kind only, so what is looked at grows until it is enough.
 func (r *Reader) tail(ctx context.Context, q Query) (Page, error) {
+	var found Page
 	for window := int64(tailWindow); ; window *= 4 {
 		c := collector{Query: q, last: true}
 		from := r.firstWithin(window)
@@ -67,9 +68,14 @@ func (r *Reader) tail(ctx context.Context, q Query) (Page, error) {
 			from = max(from, r.Lines()-int64(q.Most)+1)
 		}
 		err := r.collect(ctx, from, &c)
-		if err != nil || c.full || c.page.Matches >= q.Most || from == 1 {
-			return r.page(ctx, &c, true), unlessOver(ctx, err)
+		if ctx.Err() != nil {
+			return found, nil // the first ones of this window are not the last ones of the log
 		}
+		found = r.page(ctx, &c, true)
+		if err != nil || c.full || found.Matches >= q.Most || from == 1 {
+			return found, err
+		}
+		found.Searched = false
 	}
 }
 
