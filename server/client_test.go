@@ -33,7 +33,7 @@ func converse(t *testing.T, c client) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	names, err := c.tools(ctx)
-	if err != nil || !slices.Equal(names, []string{"start", "exec", "stop"}) {
+	if err != nil || !slices.Equal(names, []string{"start", "exec", "logs", "list", "stop"}) {
 		t.Fatalf("tools/list: %v, %v", names, err)
 	}
 	do := func(tool string, args map[string]any) reply {
@@ -56,6 +56,13 @@ func converse(t *testing.T, c client) {
 	}
 	if r := do("exec", map[string]any{"cmd": "seq 1 1000000"}); r.isError || r.fields["truncated"] != true || len(r.text) > 16<<10 || !strings.HasSuffix(r.fields["stdout"].(string), "1000000\n") {
 		t.Errorf("exec with big output: %.2000v", r)
+	}
+	running := do("exec", map[string]any{"cmd": "sleep 0.3; echo late; exit 5", "waitSeconds": 0})
+	if r := do("logs", map[string]any{"execId": running.fields["execId"], "grep": "none", "waitSeconds": 60}); r.isError || r.fields["exitCode"] != 5.0 {
+		t.Errorf("logs of a command that runs: %+v", r)
+	}
+	if r := do("list", map[string]any{}); r.isError || len(r.fields["commands"].([]any)) != 4 {
+		t.Errorf("list: %+v", r)
 	}
 	if r := do("exec", map[string]any{"cmd": strings.Repeat("# \x01 a comment\n", 1<<16) + "echo end"}); r.isError || r.fields["stdout"] != "end\n" {
 		t.Errorf("exec of a big command: %.2000v", r)

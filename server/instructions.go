@@ -6,10 +6,10 @@ const instructions = `warmbox runs shell commands in a warm, isolated Linux cont
 
 What comes back: status (exited, running, timeout, killed, oom, lost), exitCode (trust only this for success or failure), a summary, stdout and stderr. A command that fails is an answer, not a tool error; tool errors carry code and hint, which says what to try.
 
-Output: up to 8,000 bytes come whole, of more you get the head and the tail with true counts of what is left out (truncated, omittedBytes, omittedLines). Ask for more with maxBytes, up to 100,000, or better, search: cmd | grep, head, tail. The whole raw output is in the file logPath on the machine of the server; read it there if you can read files of that machine. If not, write large output to a file in the box and read it piece by piece.
+Output: up to 8,000 bytes come whole, of more you get the head and the tail with true counts of what is left out. Nothing is lost: logs {execId} reads all of it by line (fromLine, lines, tail) or searches it (grep, context), so do not run a command again to see more. The raw output is also in the file logPath on the server's machine.
 
-Time: exec waits 45 s, then returns status "running" with what was printed so far; the command is not killed and goes on in its box. waitSeconds makes it wait longer or shorter, timeoutSeconds is what kills (default 600). For servers and watchers start them with & and their output in a file; leftover lists processes that still run.
+Time: exec waits 45 s (waitSeconds), then returns status "running" with what was printed so far; the command goes on. Wait on it with logs {execId, fromLine: next, waitSeconds}, which returns on new output or the end; with grep, on a line that matches, such as a server's "listening". timeoutSeconds is what kills (default 600). Start servers and watchers with &: leftover lists what still runs, and logs has what it prints. list shows your boxes and commands.
 
-Limits: no network unless the owner of the server allowed it; an unprivileged user; a read-only system. Work in /workspace: files there are what the user gets. /tmp and $HOME are writable too, and go with the box. Standard input is empty unless you pass stdin; nothing can be asked interactively.
+Limits: no network unless the owner of the server allowed it; an unprivileged user; a read-only system. Work in /workspace: files there are what the user gets. /tmp and $HOME are writable too, and go with the box. Standard input is empty unless you pass stdin.
 
 Use start only when you need another image, variables or a second box; pass its id as containerId. Calls may run at the same time. Stop what you started when you are done.`

@@ -31,7 +31,7 @@ const patience = 30 * time.Second
 func newServer(t testing.TB) *Server {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	set := &tools.Set{Manager: m, Owner: Owner}
-	return &Server{Manager: m, Tools: set.Tools(), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
+	return &Server{Manager: m, Tools: set.Tools(), Resources: set.Resources(), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
 }
 
 type testLog struct{ t testing.TB }

@@ -41,10 +41,11 @@ const (
 // fields, then call one of ServeStdio and ListenAndServe, once. Manager and
 // what it owns are the server's from then on: the boxes end when it does.
 type Server struct {
-	Manager *sandbox.Manager
-	Tools   []mcpserver.ServerTool // in the order in which clients are to see them
-	Version string                 // of the program, told to clients
-	Logger  *slog.Logger           // nil: nobody is told anything
+	Manager   *sandbox.Manager
+	Tools     []mcpserver.ServerTool             // in the order in which clients are to see them
+	Resources []mcpserver.ServerResourceTemplate // what clients can read
+	Version   string                             // of the program, told to clients
+	Logger    *slog.Logger                       // nil: nobody is told anything
 }
 
 // mcp returns what all transports serve. Nothing in it depends on a client, so
@@ -53,11 +54,15 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 	m := mcpserver.NewMCPServer("warmbox", s.Version,
 		mcpserver.WithInstructions(instructions),
 		mcpserver.WithToolCapabilities(false),
+		mcpserver.WithResourceCapabilities(false, false),
 		mcpserver.WithToolFilter(s.inOrder),
 		mcpserver.WithToolHandlerMiddleware(s.recovered),
 		mcpserver.WithToolHandlerMiddleware(s.admitted),
 	)
 	m.AddTools(s.Tools...)
+	if len(s.Resources) > 0 {
+		m.AddResourceTemplates(s.Resources...)
+	}
 	return m
 }
 

@@ -170,7 +170,9 @@ func unknown(tool, name string, params []param) error {
 		names = append(names, p.name)
 	}
 	hint := "Its arguments: " + strings.Join(names, ", ") + "."
-	if near := nearest(name, names); near != "" {
+	if len(names) == 0 {
+		hint = "It takes none."
+	} else if near := nearest(name, names); near != "" {
 		hint = fmt.Sprintf("Did you mean %q? %s", near, hint)
 	}
 	return invalid(hint, "%s has no argument %s", tool, quote(name))
@@ -217,6 +219,12 @@ func synonym(name string) string {
 		return "env"
 	case "input":
 		return "stdin"
+	case "pattern", "regex", "search", "query":
+		return "grep"
+	case "offset", "from", "startline":
+		return "fromLine"
+	case "runid", "commandid", "jobid", "logid":
+		return "execId"
 	case "yieldtimems", "wait", "yield":
 		return "waitSeconds"
 	case "timeoutms", "timeoutsec", "limit":

@@ -29,6 +29,7 @@ func newSet(t *testing.T) *Set {
 func connect(t *testing.T, s *Set) *client.Client {
 	server := mcpserver.NewMCPServer("test", "0", mcpserver.WithToolCapabilities(false), mcpserver.WithOutputSchemaValidation())
 	server.AddTools(s.Tools()...)
+	server.AddResourceTemplates(s.Resources()...)
 	c, err := client.NewInProcessClient(server)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func (a answer) says(t *testing.T, parts ...string) {
 func TestConversation(t *testing.T) {
 	c := connect(t, newSet(t))
 	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-	if err != nil || len(list.Tools) != 3 {
+	if err != nil || len(list.Tools) != 5 {
 		t.Fatalf("%v, %v", list, err)
 	}
 	hello := callTool(t, c, "exec", `{"cmd":"echo hello; echo world >&2"}`)

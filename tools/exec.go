@@ -39,8 +39,8 @@ func (s *Set) execTool() mcp.Tool {
 		Name: "exec",
 		Description: `Run a shell command in a warm sandbox container and return exit code, summary and output. ` +
 			`Without containerId: in your own container, started if need be. ` +
-			`A long output is cut to head and tail; logPath, on the host, has all of it. ` +
-			`After waitSeconds a command is not killed: status "running", it goes on; timeoutSeconds kills. ` +
+			`A long output is cut to head and tail; logs reads or searches all of it. ` +
+			`After waitSeconds a command is not killed: status "running", it goes on, follow it with logs; timeoutSeconds kills. ` +
 			`Files stay for the next command, shell state (cd, export) does not.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"cmd":{"type":"string","description":"for the shell"},
@@ -119,7 +119,9 @@ func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return failed(err), nil
 	}
-	return reply(r, r.Text()), nil
+	res := reply(r, r.Text())
+	addLink(ctx, res, r)
+	return res, nil
 }
 
 // Exec runs a command for an owner and waits for it, as long as Wait or the

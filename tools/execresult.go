@@ -23,7 +23,8 @@ const (
 	// refuse or cut what is much longer.
 	maxResult = 200 << 10
 
-	// envelope is what the protocol puts around the two.
+	// envelope is what the protocol puts around the two, a link and what is
+	// said of the rest.
 	envelope = 1 << 10
 
 	// surelyFits is so much output that it fits whatever it consists of: "<"
@@ -69,6 +70,10 @@ type LogGap struct {
 	Reason    string `json:"reason"`
 }
 
+func (g LogGap) sentence() string {
+	return fmt.Sprintf("%s are not in it: %s", excerpt.Count(g.LostBytes, "byte"), g.Reason)
+}
+
 const execOutput = `{"type":"object","properties":{
 	"status":{"enum":["exited","running","killed","timeout","oom","lost"]},
 	"exitCode":{"type":"integer"},
@@ -97,19 +102,38 @@ const execOutput = `{"type":"object","properties":{
 func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit, limits excerpt.Limits) ExecResult {
 	r := ExecResult{
 		Status: exit.Status, Signal: exit.Signal, Code: codeOf(exit), took: exit.Took, DurationMs: exit.Took.Milliseconds(),
-		ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
+		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
 		Leftover: inertNames(exit.Leftover), LeftoverCount: len(exit.Leftover) + exit.More,
 	}
-	if (exit.Status == sandbox.Exited || exit.Status == sandbox.OOM) && exit.Code >= 0 {
-		r.ExitCode = new(exit.Code)
-	}
-	if log := run.LogStats(); !log.Complete {
+	log := run.LogStats()
+	if !log.Complete {
 		r.Log = &LogGap{LostBytes: log.Lost, Reason: log.Reason}
 	}
 	r.Hint = strings.Join(execHints(ctx, run, exit), " ")
 	r.fit(run.Output, limits)
+	r.Hint = strings.TrimSpace(r.Hint + " " + r.readOn(log.Lines))
 	return r
 }
+
+// readOn says how to get what the result does not show. The log's lines were
+// counted before the output was taken, so that none falls between.
+func (r *ExecResult) readOn(lines int64) string {
+	switch {
+	case r.LogPath == "":
+		return ""
+	case r.Status == sandbox.Running:
+		next := lines + 1
+		if midLine(r.Stdout) || midLine(r.Stderr) {
+			next = max(1, lines)
+		}
+		return fmt.Sprintf(`Follow it with logs {"execId": %q, "fromLine": %d, "waitSeconds": 45}.`, r.ExecID, next)
+	case r.Truncated:
+		return fmt.Sprintf(`Read the rest with logs {"execId": %q, "fromLine": 1}, or search it with grep.`, r.ExecID)
+	}
+	return ""
+}
+
+func midLine(text string) bool { return text != "" && !strings.HasSuffix(text, "\n") }
 
 // fit shows output within limits, and less of it where the result would grow
 // too large as JSON: in proportion first, and where what is kept turns out to
@@ -167,8 +191,7 @@ func codeOf(e sandbox.Exit) string {
 func inertNames(procs []sandbox.Proc) []sandbox.Proc {
 	var list []sandbox.Proc
 	for _, p := range procs[:min(len(procs), maxLeftover)] {
-		name := strings.NewReplacer("\n", "␊", "\t", "␉").Replace(excerpt.Inert([]byte(p.Name)))
-		list = append(list, sandbox.Proc{Pid: p.Pid, Name: name})
+		list = append(list, sandbox.Proc{Pid: p.Pid, Name: oneLine(p.Name, len(p.Name))})
 	}
 	return list
 }
@@ -180,23 +203,11 @@ func (r *ExecResult) summarize() string {
 	if e := lastLine(r.Stderr); e != "" && (r.Code != "" || line == "") {
 		from, line = "stderr", e
 	}
+	end := ending(r.Status, r.ExitCode, r.Signal)
 	if line == "" {
-		return r.ending() + "; no output"
+		return end + "; no output"
 	}
-	return fmt.Sprintf("%s; last line of %s: %s", r.ending(), from, strconv.Quote(shorten(line, 200)))
-}
-
-// ending is the verdict in a word or three: "exit 1", "exit 139 (SIGSEGV)",
-// "timeout (SIGTERM)".
-func (r *ExecResult) ending() string {
-	s := string(r.Status)
-	if r.ExitCode != nil {
-		s = strings.TrimPrefix(fmt.Sprintf("%s, exit %d", s, *r.ExitCode), "exited, ")
-	}
-	if r.Signal != "" {
-		s += " (" + r.Signal + ")"
-	}
-	return s
+	return fmt.Sprintf("%s; last line of %s: %s", end, from, strconv.Quote(shorten(line, 200)))
 }
 
 // Text renders the result for a reader who sees nothing else. The first line is
@@ -210,7 +221,7 @@ func (r ExecResult) Text() string {
 	fact(&b, "hint", r.Hint)
 	fact(&b, "still running", r.leftover())
 	if r.Log != nil {
-		fact(&b, "log incomplete", fmt.Sprintf("%s are not in it: %s", excerpt.Count(r.Log.LostBytes, "byte"), r.Log.Reason))
+		fact(&b, "log incomplete", r.Log.sentence())
 	}
 	fmt.Fprintf(&b, "containerId: %s · execId: %s\n", r.ContainerID, r.ExecID)
 	r.section(&b, "stdout", r.Stdout)
@@ -219,7 +230,7 @@ func (r ExecResult) Text() string {
 }
 
 func (r ExecResult) verdict() string {
-	parts := []string{r.ending(), took(r.took), "no output"}
+	parts := []string{ending(r.Status, r.ExitCode, r.Signal), took(r.took), "no output"}
 	if r.lines > 0 {
 		parts[2] = excerpt.Count(r.lines, "line")
 	}
@@ -255,7 +266,7 @@ func (r ExecResult) section(b *strings.Builder, name, text string) {
 		return
 	}
 	end := ""
-	if !strings.HasSuffix(text, "\n") {
+	if midLine(text) {
 		end = "\n"
 	}
 	lines := int64(strings.Count(text, "\n") + len(end))
@@ -268,7 +279,7 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	var list []string
 	switch exit.Status {
 	case sandbox.Running:
-		list = append(list, fmt.Sprintf("It was not killed: it runs on until it ends or %s are over (timeoutSeconds), and logPath grows meanwhile.", took(run.Command.Timeout)))
+		list = append(list, fmt.Sprintf("It was not killed: it runs on until it ends or %s are over (timeoutSeconds).", took(run.Command.Timeout)))
 	case sandbox.TimedOut:
 		list = append(list, fmt.Sprintf("It was killed with all that it started after %s. Give a larger timeoutSeconds, or have it do less at once.", took(run.Command.Timeout)))
 	case sandbox.Killed:

@@ -50,7 +50,7 @@ func TestEnding(t *testing.T) {
 		"oom, exit 137 (SIGKILL)": {Status: sandbox.OOM, ExitCode: new(137), Signal: "SIGKILL"},
 		"lost":                    {Status: sandbox.Lost},
 	} {
-		if got := r.ending(); got != want {
+		if got := ending(r.Status, r.ExitCode, r.Signal); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -68,6 +68,33 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
+// exitCode is the code of a command that ended by itself, nil of any other.
+func exitCode(e sandbox.Exit) *int {
+	if (e.Status == sandbox.Exited || e.Status == sandbox.OOM) && e.Code >= 0 {
+		return new(e.Code)
+	}
+	return nil
+}
+
+// ending is how a command stands in a word or three: "exit 1", "exit 139
+// (SIGSEGV)", "timeout (SIGTERM)".
+func ending(status sandbox.Status, code *int, signal string) string {
+	s := string(status)
+	if code != nil {
+		s = strings.TrimPrefix(fmt.Sprintf("%s, exit %d", s, *code), "exited, ")
+	}
+	if signal != "" {
+		s += " (" + signal + ")"
+	}
+	return s
+}
+
+// oneLine renders a stranger's words as one line that does nothing, of so many
+// characters at most.
+func oneLine(s string, most int) string {
+	return shorten(strings.NewReplacer("\n", "␊", "\t", "␉").Replace(excerpt.Inert([]byte(s))), most)
+}
+
 // seconds turns an argument into a duration.
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 

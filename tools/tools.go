@@ -1,5 +1,5 @@
-// Package tools is what a model can call: start, exec and stop, over the boxes
-// of one sandbox.Manager.
+// Package tools is what a model can call: start, exec, logs, list and stop,
+// over the boxes and the logs of one sandbox.Manager.
 //
 // It reads arguments, strictly and with words that a model can act on, waits
 // for commands, and renders what came of them twice: as structured content and
@@ -59,6 +59,8 @@ func (s *Set) Tools() []mcpserver.ServerTool {
 	return []mcpserver.ServerTool{
 		{Tool: startTool(), Handler: s.handleStart},
 		{Tool: s.execTool(), Handler: s.handleExec},
+		{Tool: logsTool(), Handler: s.handleLogs},
+		{Tool: listTool(), Handler: s.handleList},
 		{Tool: stopTool(), Handler: s.handleStop},
 	}
 }
@@ -87,6 +89,13 @@ func (s *Set) logger() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return s.Logger
+}
+
+// readOnlyHints are those of a tool that changes nothing.
+func readOnlyHints(title string) mcp.ToolAnnotation {
+	h := hints(title, false, false)
+	*h.ReadOnlyHint = true
+	return h
 }
 
 // hints renders what hosts show or decide by.

@@ -67,7 +67,7 @@ func newServer(c *call) (*server.Server, error) {
 	}
 	set := newTools(c.config, manager, c.log)
 	set.Owner = server.Owner
-	return &server.Server{Manager: manager, Tools: set.Tools(), Version: version(), Logger: c.log}, nil
+	return &server.Server{Manager: manager, Tools: set.Tools(), Resources: set.Resources(), Version: version(), Logger: c.log}, nil
 }
 
 func readToken(file string) (string, error) {

@@ -1,0 +1,436 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+)
+
+const (
+	// pageLines is what a call gets that does not say how many, and maxPage
+	// what it may ask for.
+	pageLines = 200
+	maxPage   = 10_000
+
+	// pageBytes is how much one answer shows, numbers and all. In both its
+	// forms it fits maxResult, whatever the lines consist of.
+	pageBytes = 16_000
+
+	// maxContext is more than anybody reads around a match.
+	maxContext = 100
+
+	// maxPattern bounds what has to be compiled.
+	maxPattern = 1000
+
+	// searchTime is how long one call may search. What is not searched then is
+	// left to the next one.
+	searchTime = 5 * time.Second
+
+	// burst is how long a call that waited goes on collecting: what comes in a
+	// burst is worth one answer and not ten.
+	burst = 200 * time.Millisecond
+
+	// strangeBeat is how often a log is looked at that another process writes.
+	strangeBeat = time.Second
+)
+
+func logsTool() mcp.Tool {
+	return mcp.Tool{
+		Name: "logs",
+		Description: `Read the output of a command, running or over, with line numbers; by default its last lines. ` +
+			`To follow a running one, pass next as fromLine, with waitSeconds: returns on more output (of grep: on a match) or the end.`,
+		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
+			"execId":{"type":"string"},
+			"fromLine":{"type":"integer","minimum":1},
+			"lines":{"type":"integer","minimum":1,"maximum":%[1]d,"description":"default %[2]d"},
+			"tail":{"type":"integer","minimum":1,"maximum":%[1]d,"description":"the last so many"},
+			"grep":{"type":"string","description":"RE2"},
+			"context":{"type":"integer","minimum":0,"maximum":%[3]d,"description":"lines around matches"},
+			"stream":{"enum":["stdout","stderr"]},
+			"waitSeconds":{"type":"number","minimum":0,"maximum":%[4]v,"description":"default 0"}
+			},"required":["execId"],"additionalProperties":false}`,
+			maxPage, pageLines, maxContext, maxWait.Seconds())),
+		RawOutputSchema: json.RawMessage(logsOutput),
+		Annotations:     readOnlyHints("Read output"),
+		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult}},
+	}
+}
+
+type logsArgs struct {
+	execID                         string
+	fromLine, lines, tail, context *int
+	grep, stream                   string
+	waitSeconds                    *float64
+}
+
+func (a *logsArgs) params() []param {
+	return []param{
+		{"execId", &a.execID}, {"fromLine", &a.fromLine}, {"lines", &a.lines}, {"tail", &a.tail},
+		{"grep", &a.grep}, {"context", &a.context}, {"stream", &a.stream}, {"waitSeconds", &a.waitSeconds},
+	}
+}
+
+func (a *logsArgs) check() error {
+	if a.execID == "" {
+		return invalid("exec returns one; list has the recent ones.", "logs needs the argument execId")
+	}
+	for _, n := range []struct {
+		name        string
+		value       *int
+		least, most int
+	}{{"fromLine", a.fromLine, 1, 1 << 31}, {"lines", a.lines, 1, maxPage}, {"tail", a.tail, 1, maxPage}, {"context", a.context, 0, maxContext}} {
+		if n.value != nil && (*n.value < n.least || *n.value > n.most) {
+			return invalid("", "%s must be between %d and %d, got %d", n.name, n.least, n.most, *n.value)
+		}
+	}
+	switch {
+	case a.tail != nil && (a.fromLine != nil || a.lines != nil):
+		return invalid("Give tail alone for the end, or fromLine and lines for a range.", "tail is given together with fromLine or lines")
+	case a.context != nil && a.grep == "":
+		return invalid("Give grep too, or leave context out.", "context is given without grep")
+	case a.stream != "" && a.stream != "stdout" && a.stream != "stderr":
+		return invalid("Leave it out for both.", "stream must be \"stdout\" or \"stderr\", got %s", quote(a.stream))
+	case len(a.grep) > maxPattern:
+		return invalid("Search for less.", "grep has %d bytes, more than the %d allowed", len(a.grep), maxPattern)
+	}
+	if w := a.waitSeconds; w != nil && !(*w >= 0 && *w <= maxWait.Seconds()) {
+		return invalid("", "waitSeconds must be between 0 and %v, got %v", maxWait.Seconds(), *w)
+	}
+	return nil
+}
+
+// query says what to read. Without a word about where, that is the end; of a
+// search, or of a number of lines, the beginning.
+func (a *logsArgs) query() (rawlog.Query, error) {
+	q := rawlog.Query{Most: pageLines, Bytes: pageBytes}
+	switch {
+	case a.fromLine != nil:
+		q.From = int64(*a.fromLine)
+	case a.tail != nil:
+		q.Most = *a.tail
+	case a.lines != nil || a.grep != "":
+		q.From = 1
+	}
+	if a.lines != nil {
+		q.Most = *a.lines
+	}
+	if a.context != nil {
+		q.Context = *a.context
+	}
+	switch a.stream {
+	case "stdout":
+		q.Stream = rawlog.Stdout
+	case "stderr":
+		q.Stream = rawlog.Stderr
+	}
+	if a.grep != "" {
+		var err error
+		if q.Match, err = regexp.Compile(a.grep); err != nil {
+			return q, invalid(`It is RE2, as of Go or ripgrep: no lookaround, no back references; "\\Q…\\E" takes text as it is, "(?i)" ignores case.`,
+				"grep is no regular expression: %s", quote(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
+		}
+	}
+	return q, nil
+}
+
+// logsResult is a page of what a command printed, made inert, and how the
+// command stands.
+type logsResult struct {
+	Status      sandbox.Status `json:"status"`
+	ExitCode    *int           `json:"exitCode,omitempty"`
+	Signal      string         `json:"signal,omitempty"`
+	DurationMs  int64          `json:"durationMs"`
+	Cmd         string         `json:"cmd"`
+	ExecID      string         `json:"execId"`
+	ContainerID string         `json:"containerId"`
+	TotalLines  int64          `json:"totalLines"`
+	TotalBytes  int64          `json:"totalBytes"`
+	FirstLine   int64          `json:"firstLine,omitempty"` // of those shown
+	LastLine    int64          `json:"lastLine,omitempty"`
+	Matches     *int           `json:"matches,omitempty"` // only of a search
+	Next        int64          `json:"next"`
+	Hint        string         `json:"hint,omitempty"`
+	LogPath     string         `json:"logPath,omitempty"`
+	Log         *LogGap        `json:"log,omitempty"` // only where the log is not complete
+	Text        string         `json:"text"`
+
+	took  time.Duration
+	shown int // lines
+}
+
+const logsOutput = `{"type":"object","properties":{
+	"status":{"type":"string"},
+	"exitCode":{"type":"integer"},
+	"signal":{"type":"string"},
+	"durationMs":{"type":"integer"},
+	"cmd":{"type":"string"},
+	"execId":{"type":"string"},
+	"containerId":{"type":"string"},
+	"totalLines":{"type":"integer"},
+	"totalBytes":{"type":"integer"},
+	"firstLine":{"type":"integer"},
+	"lastLine":{"type":"integer"},
+	"matches":{"type":"integer"},
+	"next":{"type":"integer","description":"fromLine to go on with"},
+	"hint":{"type":"string"},
+	"logPath":{"type":"string"},
+	"log":{"type":"object"},
+	"text":{"type":"string"},
+	"error":{"type":"string"},"code":{"type":"string"}
+	},"anyOf":[{"required":["status","execId","next","text"]},{"required":["error","code"]}],"additionalProperties":false}`
+
+func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var args logsArgs
+	err := parse(req, args.params())
+	if err == nil {
+		err = args.check()
+	}
+	var q rawlog.Query
+	if err == nil {
+		q, err = args.query()
+	}
+	if err != nil {
+		return failed(err), nil
+	}
+	wait := time.Duration(0)
+	if args.waitSeconds != nil {
+		wait = seconds(*args.waitSeconds)
+	}
+	r, err := s.follow(ctx, s.owner(ctx), clip(args.execID), q, wait, progressOf(ctx, req))
+	if err != nil {
+		return failed(err), nil
+	}
+	return reply(r, r.text()), nil
+}
+
+// follow reads a page, and waits for it where the command may still print one:
+// for lines that are not there yet, for more than there is, or for a match.
+func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait time.Duration, progress func(string)) (logsResult, error) {
+	deadline, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var first view
+	for begun := false; ; begun = true {
+		v, err := s.view(ctx, owner, id, q)
+		if err != nil {
+			return logsResult{}, err
+		}
+		if !begun {
+			first = v
+		}
+		if !v.record.Open || v.record.Exit.Status != first.record.Exit.Status || v.enough(q, begun, first.bytes) || deadline.Err() != nil {
+			return newLogsResult(v, q), nil
+		}
+		if q.Match != nil {
+			q.From = max(q.From, min(v.page.Next, v.lines+1)) // what has been searched stays so
+		}
+		if awaitChange(deadline, v.record, progress) {
+			s.collect(deadline, owner, id, v.record.Exit.Status)
+		}
+	}
+}
+
+// A view is what a log and its run looked like at one time.
+type view struct {
+	record       sandbox.Record
+	page         rawlog.Page
+	bytes, lines int64 // of the log
+	mixed        int64 // the first line whose streams nobody can tell apart; 0: there is none
+	missing      bool  // there is no log
+}
+
+// enough reports whether a page is worth an answer. The first look is content
+// with lines that were asked for by their numbers and are complete; a later one
+// with anything that is new.
+func (v view) enough(q rawlog.Query, later bool, bytes int64) bool {
+	switch {
+	case q.Match != nil && q.From > 0:
+		return v.page.Matches > 0 || !v.page.Searched
+	case later:
+		return v.bytes > bytes && (q.Stream == 0 || len(v.page.Lines) > 0)
+	case q.From > 0:
+		return v.page.Next > q.From && len(v.page.Lines) > 0
+	}
+	return false
+}
+
+// view looks at the run first, so that the output of one that has ended is all
+// of its own.
+func (s *Set) view(ctx context.Context, owner, id string, q rawlog.Query) (view, error) {
+	record, err := s.Manager.Find(owner, id)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{record: record, page: rawlog.Page{Next: 1, Searched: true}}
+	log, err := s.Manager.Logs.Open(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		v.missing = true
+		return v, nil
+	}
+	if err != nil {
+		return view{}, err
+	}
+	defer log.Close()
+	// A call that is cancelled while it waits has its last page read too.
+	search, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchTime)
+	defer cancel()
+	v.bytes, v.lines = log.Bytes(), log.Lines()
+	if i := slices.IndexFunc(log.Spans, func(s rawlog.Span) bool { return s.Stream == rawlog.Mixed }); i >= 0 {
+		v.mixed = log.Spans[i].Line + 1
+	}
+	v.page, err = log.Read(search, q)
+	return v, err
+}
+
+// awaitChange waits until there may be something new, and reports whether there
+// is.
+func awaitChange(ctx context.Context, record sandbox.Record, progress func(string)) bool {
+	var look <-chan time.Time
+	if record.Changed == nil {
+		look = time.After(strangeBeat)
+	}
+	beat := time.NewTicker(laterBeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-record.Changed:
+			return true
+		case <-look:
+			return false
+		case <-ctx.Done():
+			return false
+		case <-beat.C:
+			if progress != nil {
+				progress(string(record.Exit.Status))
+			}
+		}
+	}
+}
+
+// collect lets a burst of output come to its end, but does not outwait the
+// command.
+func (s *Set) collect(ctx context.Context, owner, id string, status sandbox.Status) {
+	over := time.NewTimer(burst)
+	defer over.Stop()
+	for {
+		record, err := s.Manager.Find(owner, id)
+		if err != nil || record.Exit.Status != status || record.Changed == nil {
+			return
+		}
+		select {
+		case <-record.Changed:
+		case <-over.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func newLogsResult(v view, q rawlog.Query) logsResult {
+	rec := v.record
+	r := logsResult{
+		Status: rec.Exit.Status, ExitCode: exitCode(rec.Exit), Signal: rec.Exit.Signal, DurationMs: rec.Exit.Took.Milliseconds(),
+		Cmd: oneLine(rec.Cmd, 200), ExecID: rec.ID, ContainerID: rec.Box, LogPath: rec.LogPath,
+		TotalLines: max(rec.Log.Lines, v.lines), TotalBytes: max(rec.Log.Bytes, v.bytes), Next: v.page.Next,
+		Text: pageText(v.page, q), took: rec.Exit.Took, shown: len(v.page.Lines),
+	}
+	if n := len(v.page.Lines); n > 0 {
+		r.FirstLine, r.LastLine = v.page.Lines[0].Number, v.page.Lines[n-1].Number
+	}
+	if q.Match != nil {
+		r.Matches = new(v.page.Matches)
+	}
+	if !rec.Log.Complete {
+		r.Log = &LogGap{LostBytes: rec.Log.Lost, Reason: rec.Log.Reason}
+	}
+	r.Hint = strings.Join(logsHints(v, q), " ")
+	return r
+}
+
+func logsHints(v view, q rawlog.Query) []string {
+	var list []string
+	if v.missing {
+		list = append(list, "There is no log to read: it was deleted, or it could not be made.")
+	}
+	if v.record.Exit.Err != nil {
+		list = append(list, lostHint(v.record.Exit.Err))
+	}
+	if !v.page.Searched {
+		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed something; go on with fromLine %d, or search for plain words, which is faster.", searchTime, v.page.Next))
+	}
+	if q.Stream != 0 && v.mixed > 0 {
+		list = append(list, fmt.Sprintf("From line %d on it was printed too fast to tell all of the streams apart: lines of both may be shown.", v.mixed))
+	}
+	return list
+}
+
+// pageText renders lines as grep -n does: "7:" before one that was asked for,
+// "7-" before one around it, "--" where lines are left out between them.
+func pageText(p rawlog.Page, q rawlog.Query) string {
+	var b strings.Builder
+	last := int64(0)
+	for _, l := range p.Lines {
+		if q.Context > 0 && last > 0 && l.Number > last+1 {
+			b.WriteString("--\n")
+		}
+		last = l.Number
+		mark := '-'
+		if l.Match {
+			mark = ':'
+		}
+		fmt.Fprintf(&b, "%d%c ", l.Number, mark)
+		if l.Skipped > 0 {
+			fmt.Fprintf(&b, "[… %s] ", excerpt.Count(l.Skipped, "byte"))
+		}
+		b.WriteString(excerpt.Inert(l.Text))
+		if l.Omitted > 0 {
+			fmt.Fprintf(&b, " [… %s]", excerpt.Count(l.Omitted, "byte"))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// text renders the result for a reader who sees nothing else.
+func (r logsResult) text() string {
+	var b strings.Builder
+	b.WriteString(strings.Join([]string{
+		ending(r.Status, r.ExitCode, r.Signal), took(r.took), r.extent(), fmt.Sprintf("next %d", r.Next), "log " + cmp.Or(r.LogPath, "none"),
+	}, " · ") + "\n")
+	fact(&b, "cmd", r.Cmd)
+	fact(&b, "hint", r.Hint)
+	if r.Log != nil {
+		fact(&b, "log incomplete", r.Log.sentence())
+	}
+	fmt.Fprintf(&b, "containerId: %s · execId: %s\n", r.ContainerID, r.ExecID)
+	if r.Text != "" {
+		fmt.Fprintf(&b, "--- output of %s: the next %s, %s ---\n%s", r.ExecID,
+			excerpt.Count(int64(strings.Count(r.Text, "\n")), "line"), excerpt.Count(int64(len(r.Text)), "byte"), r.Text)
+	}
+	return b.String()
+}
+
+// extent says which lines of how many are shown.
+func (r logsResult) extent() string {
+	total := excerpt.Count(r.TotalLines, "line") + ", " + excerpt.Count(r.TotalBytes, "byte")
+	switch {
+	case r.Matches != nil:
+		return fmt.Sprintf("%d matching of %s", *r.Matches, total)
+	case r.shown == 0:
+		return "none of " + total
+	}
+	return fmt.Sprintf("%d–%d of %s", r.FirstLine, r.LastLine, total)
+}

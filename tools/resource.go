@@ -1,0 +1,74 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+)
+
+// logScheme begins the address of a log.
+const logScheme = "warmbox://logs/"
+
+// resourceBytes is how much of a log is handed out as a resource. As JSON it
+// stays below maxResult, whatever it consists of.
+const resourceBytes = 32_000
+
+// sinceLinks is the protocol version that brought links into results. A client
+// of an older one may refuse the whole result for it.
+const sinceLinks = "2025-06-18"
+
+// Resources returns what a client can read: the logs of its commands.
+func (s *Set) Resources() []mcpserver.ServerResourceTemplate {
+	return []mcpserver.ServerResourceTemplate{{
+		Template: mcp.NewResourceTemplate(logScheme+"{execId}", "log",
+			mcp.WithTemplateTitle("Output of a command"),
+			mcp.WithTemplateDescription("What a command printed, both streams in order; of a long output the end. The tool logs reads any part of it."),
+			mcp.WithTemplateMIMEType("text/plain")),
+		Handler: s.readLog,
+	}}
+}
+
+func (s *Set) readLog(ctx context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+	id := clip(strings.TrimPrefix(req.Params.URI, logScheme))
+	// Where a line is short, its cost is not its bytes: so many are enough.
+	v, err := s.view(ctx, s.owner(ctx), id, rawlog.Query{Most: resourceBytes, Bytes: resourceBytes})
+	if err != nil {
+		return nil, err
+	}
+	return []mcp.ResourceContents{mcp.TextResourceContents{URI: req.Params.URI, MIMEType: "text/plain", Text: endText(v)}}, nil
+}
+
+// endText renders the end of a log as it was printed, below a line of ours
+// where it is not all.
+func endText(v view) string {
+	var b strings.Builder
+	for i, l := range v.page.Lines {
+		if i == 0 && (l.Number > 1 || l.Omitted > 0) {
+			fmt.Fprintf(&b, "[… %s of %s come before; the tool logs reads them …]\n", excerpt.Count(l.Number-1, "line"), excerpt.Count(v.lines, "line"))
+		}
+		b.WriteString(excerpt.Inert(l.Text))
+		if l.Omitted > 0 {
+			fmt.Fprintf(&b, " [… %s]", excerpt.Count(l.Omitted, "byte"))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// addLink points to the rest where a result shows not all that a command has
+// printed or will print.
+func addLink(ctx context.Context, res *mcp.CallToolResult, r ExecResult) {
+	version := mcpserver.RequestProtocolVersion(ctx)
+	old := version != "" && version < sinceLinks
+	if old || r.LogPath == "" || !r.Truncated && r.Status != sandbox.Running && r.LeftoverCount == 0 {
+		return
+	}
+	res.Content = append(res.Content, mcp.NewResourceLink(logScheme+r.ExecID, r.ExecID, "all that the command printed", "text/plain"))
+}
