@@ -250,6 +250,28 @@ func TestReadAfterCrash(t *testing.T) {
 	}
 }
 
+// FuzzRead reads logs with any index: what is wrong in it must neither break
+// the reader nor keep it busy for ever.
+func FuzzRead(f *testing.F) {
+	f.Add("a\nb\noops\nc", "h {}\no 4 2 0\ne 5 1 0\no 1 0 0\n", int64(2), byte('e'))
+	f.Add("a\nb\n", "h {}\no 4 0 0\n", int64(1), byte(0))
+	f.Add("a\nb\nc", "h {}\no 1 1 0\ne 0 0 0\ne 2 0 0\nm 2 2 0\n", int64(0), byte('o'))
+	f.Fuzz(func(t *testing.T, text, index string, from int64, stream byte) {
+		s := &Store{Dir: t.TempDir()}
+		err := errors.Join(os.WriteFile(s.base("e1")+logExt, []byte(text), 0o600), os.WriteFile(s.base("e1")+indexExt, []byte(index), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := opened(t, s, "e1")
+		for _, match := range []*regexp.Regexp{nil, regexp.MustCompile("[a-c]")} {
+			p := read(t, r, Query{From: from, Most: 5, Bytes: 200, Stream: Stream(stream), Match: match, Context: 1})
+			if len(p.Lines) > 20 || p.Next < 1 {
+				t.Errorf("%d lines, next %d", len(p.Lines), p.Next)
+			}
+		}
+	})
+}
+
 func TestOpenRefuses(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	for _, exec := range []string{"", "e1", "../e1", "e1.log", strings.Repeat("e", 200)} {

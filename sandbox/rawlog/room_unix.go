@@ -21,9 +21,10 @@ func room(dir string) (free, all int64, err error) {
 
 // claim marks a file as being written, for other processes and until it is
 // closed, also by the end of this process.
-func claim(f *os.File) { _ = flock(f) } // without it, only this process knows
+func claim(f *os.File) { _ = flock(f, syscall.LOCK_EX) } // without it, only this process knows
 
-// claimed reports whether somebody writes a file.
-func claimed(f *os.File) bool { return errors.Is(flock(f), syscall.EWOULDBLOCK) }
+// claimed reports whether somebody writes a file. Two may ask at once, and
+// neither must be taken for the writer.
+func claimed(f *os.File) bool { return errors.Is(flock(f, syscall.LOCK_SH), syscall.EWOULDBLOCK) }
 
-func flock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+func flock(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) }
