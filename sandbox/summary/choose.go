@@ -30,9 +30,10 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 	} else {
 		s.takeTallies(p, all, 4, false)
 		s.takeFirst(p)
-		s.takeLast(p, 2, narrowLine)
+		s.takeLast(p, 1, narrowLine)
 		s.takeKind(p, all, erred, 4)
 		s.takeKind(p, all, warned, 2)
+		s.takeLast(p, 2, narrowLine)
 		s.takeKind(p, all, resultLine, 8)
 		s.takeFailures(p, failures)
 	}
@@ -51,6 +52,9 @@ func (s *Summarizer) candidates() []candidate {
 	}
 	for n := s.tail.from(); n <= s.tail.last; n++ {
 		l, _ := s.tail.at(n)
+		if t := s.seen.of(l.text); t != nil && (t.first == n || t.count > 3) {
+			continue
+		}
 		if k, worth := weigh(l.text); k == tally {
 			list = append(list, candidate{line: l, kind: k, worth: worth, count: 1, last: n})
 		}
@@ -68,13 +72,13 @@ func (s *Summarizer) samples() []*template {
 	all := slices.SortedFunc(maps.Values(s.seen.table), func(a, b *template) int { return cmp.Compare(a.first, b.first) })
 	quiet := 0
 	for _, t := range all {
-		if !t.loud {
+		if t.louds == 0 {
 			quiet++
 		}
 	}
 	i := 0
 	return slices.DeleteFunc(all, func(t *template) bool {
-		if t.loud {
+		if t.louds > 0 {
 			return false
 		}
 		i++
@@ -95,7 +99,10 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 			continue
 		}
 		if t := s.seen.of(f.parts[0].text); t != nil && f.name == "" {
-			f.count, f.last = max(t.count, f.count), max(t.last, f.last)
+			f.count = max(f.count, t.louds)
+			if t.louds == t.count {
+				f.last = t.last
+			}
 		}
 		slices.SortStableFunc(f.parts, func(a, b piece) int { return cmp.Compare(a.role, b.role) })
 		list = append(list, f)
@@ -159,7 +166,10 @@ func (s *Summarizer) takeRounds(p *picker, list []*failure) {
 	if len(list) == 0 {
 		return
 	}
-	reserve := p.room / 4
+	reserve := 0
+	if slices.ContainsFunc(list[1:], hasPlace) {
+		reserve = p.room / 4
+	}
 	s.takeParts(p, list[:1], title, detail)
 	rest := list[1:]
 	for i, f := range rest {
@@ -170,8 +180,12 @@ func (s *Summarizer) takeRounds(p *picker, list []*failure) {
 		s.takeParts(p, []*failure{f}, title, message)
 	}
 	s.takeParts(p, rest, place, place)
-	s.takeParts(p, rest, detail, detail)
 	s.takeParts(p, list[1+len(rest):], title, message)
+	s.takeParts(p, rest, detail, detail)
+}
+
+func hasPlace(f *failure) bool {
+	return slices.ContainsFunc(f.parts, func(p piece) bool { return p.role == place })
 }
 
 func (s *Summarizer) takeParts(p *picker, list []*failure, from, to role) {
@@ -194,7 +208,7 @@ func repeated(count, first, last int) string {
 	if count < 2 || last <= first {
 		return ""
 	}
-	return fmt.Sprintf(" [x%d, %d-%d]", count, first, last)
+	return fmt.Sprintf(" [×%d, %d-%d]", count, first, last)
 }
 
 // takeTallies takes the tool's own counts, those that count most first. Of a
@@ -238,19 +252,24 @@ func (s *Summarizer) takeLast(p *picker, most, width int) {
 	old := p.width
 	p.width = min(old, width)
 	defer func() { p.width = old }()
+	shown := make(map[*template]bool) // one line of each
 	for n := s.tail.last; n >= s.tail.from() && most > 0; n-- {
 		l, _ := s.tail.at(n)
-		if k, _ := weigh(l.text); k != noise {
-			p.take(l, "")
-			most--
+		k, _ := weigh(l.text)
+		t := s.seen.of(l.text)
+		if k == noise || t != nil && shown[t] {
+			continue
 		}
+		shown[t] = true
+		p.take(l, "")
+		most--
 	}
 }
 
 // takeFirst takes the first line that says something.
 func (s *Summarizer) takeFirst(p *picker) {
 	old := p.width
-	p.width = min(old, narrowLine)
+	p.width = min(old, 140)
 	defer func() { p.width = old }()
 	for _, l := range s.head {
 		if k, _ := weigh(l.text); k != noise {
@@ -273,6 +292,18 @@ func (s *Summarizer) fill(p *picker, all []candidate) {
 			return
 		}
 		p.take(c.line, repeated(c.count, c.n, c.last))
+	}
+	s.fillEnds(p)
+}
+
+// fillEnds spends what is left after all kinds of lines were shown on a few
+// more of the last lines. More of the same tells nothing.
+func (s *Summarizer) fillEnds(p *picker) {
+	for n := s.tail.last; n > s.tail.last-6 && n >= s.tail.from(); n-- {
+		l, _ := s.tail.at(n)
+		if k, _ := weigh(l.text); k != noise {
+			p.take(l, "")
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,10 +38,11 @@ type finder struct {
 // are at hand.
 const maxFailures = 128
 
-// take reads a line. One that is not loud matters only while a failure is open.
-func (f *finder) take(n int, raw []byte, loud bool) {
+// take reads a line and reports whether a failure begins there. A line that is
+// not loud matters only while a failure is open.
+func (f *finder) take(n int, raw []byte, loud bool) bool {
 	if f.open == nil && !loud {
-		return
+		return false
 	}
 	l := line{n, string(raw)}
 	text := unprefixed(l.text)
@@ -48,15 +50,14 @@ func (f *finder) take(n int, raw []byte, loud bool) {
 		f.close(text)
 	}
 	lower := " " + strings.ToLower(text) // the trigger set sees a blank before a line, too
-	if loud && !passes(text) && f.begin(l, text, lower, false) {
-		return
+	loud = loud && !passes(text)
+	if loud && f.begin(l, text, lower, false) {
+		return true
 	}
 	if f.open != nil && f.add(l, text) {
-		return
+		return false
 	}
-	if loud && !passes(text) {
-		f.begin(l, text, lower, true)
-	}
+	return loud && f.begin(l, text, lower, true)
 }
 
 func (f *finder) end() { f.open, f.rules = nil, nil }
@@ -117,13 +118,26 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 			e.count++
 		}
 		if r.retitle {
-			e.parts[0] = piece{l, title}
+			e.retitle(l)
 		}
 		return e
 	}
 	e := &failure{key: key, name: name, weight: r.weight, count: 1, first: l.n, last: l.n, parts: []piece{{l, title}}}
 	f.keep(e)
 	return e
+}
+
+// retitle puts a line first that has a message behind the name. The message on
+// its own is then worth less, and more where that line cuts it short.
+func (e *failure) retitle(l line) {
+	e.parts[0] = piece{l, title}
+	for i := range e.parts {
+		if p := &e.parts[i]; p.role == message && strings.HasSuffix(l.text, "...") {
+			p.role = place
+		} else if p.role == message {
+			p.role = detail
+		}
+	}
 }
 
 // known finds a failure by its key. Some tools tell the name of a test in one
@@ -180,8 +194,11 @@ func (f *finder) add(l line, text string) bool {
 }
 
 func (e *failure) take(p part, l line, text string) {
-	if p.own && !isOwn(text) {
+	if p.max < 0 || p.own && !isOwn(text) {
 		return
+	}
+	if p.anew {
+		e.parts = withoutMore(e.parts, place)
 	}
 	if p.last {
 		e.parts = withoutRole(e.parts, p.role)
@@ -190,13 +207,17 @@ func (e *failure) take(p part, l line, text string) {
 }
 
 func withoutRole(parts []piece, r role) []piece {
-	kept := parts[:0]
-	for _, p := range parts {
-		if p.role != r {
-			kept = append(kept, p)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(parts, func(p piece) bool { return p.role == r })
+}
+
+// withoutMore drops all but the first piece of a role.
+func withoutMore(parts []piece, r role) []piece {
+	first := true
+	return slices.DeleteFunc(parts, func(p piece) bool {
+		drop := p.role == r && !first
+		first = first && p.role != r
+		return drop
+	})
 }
 
 // add appends a piece unless the failure has enough of its role, or has it.

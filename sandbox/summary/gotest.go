@@ -52,7 +52,7 @@ func goLog(r *ring, name string) (said []piece) {
 			said = append(said, piece{l, message})
 		}
 	}
-	return said
+	return said[max(0, len(said)-3):]
 }
 
 var goSaid = re(`^\s+\S+\.go:\d+: `)

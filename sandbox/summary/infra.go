@@ -27,6 +27,7 @@ var infraRules = []rule{
 		parts: []part{{re: re(`>>> `), role: place}},
 		stop:  re(`^ERROR`),
 	},
+	{hints: []string{`" 500`, `" 501`, `" 502`, `" 503`, `" 504`}, start: re(`" 5\d\d (?:\d+|-)`), weight: logged}, // access logs
 	{hints: []string{"error: ", "failed to solve"}, start: re(`^(?:ERROR: (?:failed to (?:solve|build)|process )|ERROR: process|failed to solve)`), weight: step},
 }
 

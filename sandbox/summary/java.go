@@ -26,11 +26,12 @@ var javaRules = []rule{
 		start: re(`^\s*(?:Exception in thread "[^"]*" |Uncaught |Unhandled exception\. |\[?(?:ERROR|SEVERE|FATAL|error)\]?:? +|=> |Caused by: )?` +
 			`(?:[\w$]+\.)*(?:[A-Z]\w*)?(?:Error|Exception|Failure|Failed|Throwable)(?: \[\w+\])?(?:: |$| \()`),
 		parts: []part{
-			{re: re(`^\s*Caused by: `), role: message, max: 2, last: true},
+			{re: re(`^\s*Caused by: `), role: message, max: 2, last: true, anew: true},
 			{re: re(`^\s+at .*(?::\d+\)?|line \d+)(?:\s*[{(].*)?$`), role: place, max: 2, own: true},
 			{re: re(`^- /\S+`), role: place, max: 2},
+			{re: re(`^\S+ !==? \S+`), role: message},
 			{re: re(`^\s*(?:[Ee]xpected|[Aa]ctual|[Rr]eceived)\b.*: ?\S|^\s+[-+] \S`), role: detail, max: 2},
 		},
-		stop: re(`^\S(?:[^aC-]|$)`),
+		stop: re(`^Node\.js v|^\[?\d{4}-\d\d-|^make`),
 	},
 }

@@ -33,6 +33,8 @@ var jsRules = []rule{
 			{re: re(`^\s+(?:expected|actual|wanted|found|operator): `), role: detail, max: 3},
 			{re: re(`^\s+(?:location|at|stack): *[^\s|]`), role: place},
 			{re: re(`^#\s+(?:Failed test|at |got|expected)`), role: detail, max: 4},
+			{re: re(`^\s+(?:\w+: |---|at |\S+ \(.*:\d+:\d+\))`), role: detail, max: -1},
+			{re: re(`^\s{4,}\S`), role: message, max: 2},
 		},
 		stop: re(`^\s*(?:\.\.\.|ok \d|not ok|1\.\.\d)`),
 	},

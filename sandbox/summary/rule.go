@@ -27,9 +27,10 @@ type rule struct {
 type part struct {
 	re   *regexp.Regexp
 	role role
-	max  int  // of this role in one failure; 0 is 1
+	max  int  // of this role in one failure; 0 is 1, -1 none: the line only belongs to it
 	own  bool // only in the user's code, not in a library's
 	last bool // the last such line instead of the first
+	anew bool // of the places before it, only the first counts
 }
 
 type role int

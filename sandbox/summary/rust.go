@@ -11,7 +11,7 @@ var rustRules = []rule{
 			{re: re(`^\s*--> \S+:\d+`), role: place},
 			{re: re(`^\s*\d* *\|.*(?:\^|--).*[a-zA-Z]`), role: detail},
 			{re: re(`^\s*(?:= (?:note|help)|help|note): |^\s+= `), role: detail, max: 2},
-			{re: re(`^  (?:\S.*|Caused by:)$`), role: detail, max: 2},
+			{re: re(`^  [A-Za-z\x60].*`), role: detail, max: 2},
 		},
 	},
 	{

@@ -6,6 +6,10 @@ var shellRules = []rule{
 	{hints: []string{"rejected]", "[remote rej"}, start: re(`^ ! \[(?:remote )?rejected\]`), weight: found, reach: 6,
 		parts: []part{{re: re(`^(?:error|hint): `), role: detail, max: 2}}},
 	{
+		hints: []string{" line "}, start: re(`^In (\S+ line \d+):$`), weight: found, reach: 6, // shellcheck
+		parts: []part{{re: re(`\^-+\^? SC\d+`), role: message, max: 3}},
+	},
+	{
 		// severity: message, perhaps behind the program's name
 		hints: []string{"error", "fatal", "err: ", "critical", "failed"}, inner: true, weight: found, reach: 3,
 		start: re(`^\s*(?:[\w./+@-]+(?:\[\d+\])?: )*\[?(?:fatal(?: error)?|error|FATAL|ERROR|Error|Fatal|E|FAILED|CRITICAL|ERR|Failed)\]?(?: \w{0,4}\d{1,5}| \([\w. ]+\))?: *\S`),

@@ -110,14 +110,21 @@ func (s *Summarizer) take(text []byte) {
 		s.head = append(s.head, line{s.lines, string(text)})
 	}
 	loud := triggers.in(text)
-	seen := s.seen.add(s.lines, text, loud)
-	s.finder.take(s.lines, text, loud && seen <= fewEnough)
+	t := s.seen.add(s.lines, text, loud)
+	try := loud && t.hits < fewHits && t.louds-t.hits < fewMisses
+	if s.finder.take(s.lines, text, try) {
+		t.hits++
+	}
 	s.tail.add(s.lines, text)
 }
 
-// fewEnough lines of one template are looked at closely. More of them tell
-// nothing new, and a log made of errors must not be slow to read.
-const fewEnough = 24
+// So many loud lines of one template are looked at closely: with a failure in
+// them, and without. More of them tell nothing new, and a log made of errors
+// must not be slow to read.
+const (
+	fewHits   = 24
+	fewMisses = 400
+)
 
 // Summary ends the output and tells what matters of it, in at most Budget
 // bytes of valid UTF-8 without control characters. The same output gives the

@@ -93,7 +93,7 @@ func forbidden(r rune) bool {
 
 var (
 	excerptLine = regexp.MustCompile(`^(\d+): (.*)$`)
-	countNote   = regexp.MustCompile(` \[x\d+, \d+-\d+\]$`)
+	countNote   = regexp.MustCompile(` \[×\d+, \d+-\d+\]$`)
 )
 
 // checkVerbatim sees that each numbered line is in the output's line of that

@@ -3,9 +3,10 @@ package summary
 // A template is a set of lines that are the same but for numbers in them.
 type template struct {
 	count       int
+	louds       int    // of those, the ones in which there may be a failure
+	hits        int    // of those, the ones in which a rule found one
 	first, last int    // lines
 	sample      string // the first of them
-	loud        bool   // there may be a failure in it
 }
 
 // templates counts lines by template. Those that came too late for the room
@@ -23,20 +24,23 @@ const (
 
 func newTemplates() templates { return templates{make(map[uint64]*template)} }
 
-// add counts a line and returns how many of its template there were.
-func (t templates) add(n int, text []byte, loud bool) int {
+// add counts a line and returns its template.
+func (t templates) add(n int, text []byte, loud bool) *template {
 	hash := templateHash(text)
 	e := t.table[hash]
 	if e == nil {
 		if len(t.table) >= maxQuiet && (!loud || len(t.table) >= maxLoud) {
-			return 1
+			return &template{count: 1}
 		}
-		e = &template{first: n, sample: sampleOf(text, loud), loud: loud}
+		e = &template{first: n, sample: sampleOf(text, loud)}
 		t.table[hash] = e
 	}
 	e.count++
 	e.last = n
-	return e.count
+	if loud {
+		e.louds++
+	}
+	return e
 }
 
 // of returns the template of a line, nil where it was not counted.

@@ -5,7 +5,7 @@ import "slices"
 // A trigger set finds in one quick pass whether a line may interest a rule: it
 // has one bit for each four bytes that a hint of some rule begins with. It
 // never misses a hint; now and then it sees one where there is none.
-type triggerSet [1 << 10]uint64
+type triggerSet [1 << 12]uint64
 
 // triggers are made of the rules' own hints, so that no rule can be forgotten.
 var triggers = newTriggers(ruleHints(), wordHints, countHints)
@@ -39,7 +39,7 @@ func newTriggers(lists ...[]string) *triggerSet {
 // fold takes one more byte into a window of four; letters lose their case.
 func fold(w uint32, b byte) uint32 { return w<<8 | uint32(b|0x20) }
 
-func slot(w uint32) uint32 { return w * 0x9e3779b1 >> 16 }
+func slot(w uint32) uint32 { return w * 0x9e3779b1 >> 14 }
 
 func (t *triggerSet) has(w uint32) bool {
 	bit := slot(w)

@@ -23,25 +23,26 @@ const (
 func weigh(text string) (kind, int) {
 	lower := strings.ToLower(text)
 	switch {
-	case !worded.MatchString(text) || boilerplate.in(text, lower):
+	case !worded.MatchString(text) || boilerplate.in(text, lower) || libraryFrame(text):
 		return noise, 0
 	}
 	if k := levelOf(text, lower); k != plainLine && !tallied.MatchString(text) {
 		return k, 1
 	}
 	passed := passMark.MatchString(text)
-	if (!passed || goodOnly.MatchString(text)) && tallyLine.in(text, lower) {
+	quiet := quietLevel.in(text, lower)
+	if !quiet && (!passed || goodOnly.MatchString(text)) && tallyLine.in(text, lower) {
 		return tally, tallyWorth(text)
 	}
 	troubled := hasAny(lower, wordHints)
 	if troubled && (passed || zeroOnly(text)) {
 		return plainLine, 0
 	}
-	if troubled && !quietLevel.in(text, lower) {
+	if troubled && !quiet {
 		if warning.in(text, lower) {
 			return warned, 1
 		}
-		if trouble.MatchString(text) {
+		if trouble.MatchString(text) && !inNameOnly(text) {
 			return doubtful, 1
 		}
 	}
@@ -50,6 +51,26 @@ func weigh(text string) (kind, int) {
 	}
 	return plainLine, 0
 }
+
+// libraryFrame reports a line of a stack trace that is not the user's code.
+func libraryFrame(text string) bool {
+	return frame.MatchString(text) && !isOwn(text) || strings.HasPrefix(text, "goroutine ") || strings.HasPrefix(text, "created by ")
+}
+
+// inNameOnly reports whether all words of trouble stand in names of files.
+func inNameOnly(text string) bool {
+	for _, w := range strings.Fields(text) {
+		if trouble.MatchString(w) && !strings.Contains(w, "/") && !fileName.MatchString(w) {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	frame    = re(`^\s+(?:at |from |File "|#\d+ |\S+:\d+)`)
+	fileName = re(`\.\w{1,5}$`)
+)
 
 // levelOf tells the kind of a log's line by its level, where that is a bad one.
 func levelOf(text, lower string) kind {
@@ -86,7 +107,7 @@ func hasAny(lower string, hints []string) bool {
 
 // A tally that has more to count is the one of the whole run.
 func tallyWorth(text string) int {
-	return 1 + len(counted.FindAllString(text, 5)) + 2*len(badCount.FindAllString(text, 2)) - 3*len(rateOnly.FindAllString(text, 1))
+	return 1 + len(counted.FindAllString(text, 3)) + 2*len(badCount.FindAllString(text, 2)) - 3*len(rateOnly.FindAllString(text, 1))
 }
 
 var (
