@@ -55,6 +55,7 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 		mcpserver.WithInstructions(instructions),
 		mcpserver.WithToolCapabilities(false),
 		mcpserver.WithResourceCapabilities(false, false),
+		mcpserver.WithResourceRecovery(),
 		mcpserver.WithToolFilter(s.inOrder),
 		mcpserver.WithToolHandlerMiddleware(s.recovered),
 		mcpserver.WithToolHandlerMiddleware(s.admitted),
