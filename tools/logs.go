@@ -230,7 +230,8 @@ func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait
 		if !begun {
 			first = v
 		}
-		if !v.record.Open || v.record.Exit.Status != first.record.Exit.Status || v.enough(q, begun, first.bytes) || deadline.Err() != nil {
+		changed := v.record.Exit.Status != first.record.Exit.Status
+		if changed || v.settled(q) || v.enough(q, begun, first.bytes) || deadline.Err() != nil {
 			return newLogsResult(v, q), nil
 		}
 		if q.Match != nil {
@@ -251,12 +252,19 @@ type view struct {
 	missing      bool  // there is no log
 }
 
+// settled reports whether there is nothing to wait for. A command that has
+// ended is news to a caller who last heard that it runs, whatever it left
+// behind; only who waits for a line waits for that to print it.
+func (v view) settled(q rawlog.Query) bool {
+	return !v.record.Open || v.record.Exit.Status != sandbox.Running && q.Match == nil
+}
+
 // enough reports whether a page is worth an answer. The first look is content
 // with lines that were asked for by their numbers and are complete; a later one
 // with anything that is new.
 func (v view) enough(q rawlog.Query, later bool, bytes int64) bool {
 	switch {
-	case q.Match != nil && q.From > 0:
+	case q.Match != nil:
 		return v.page.Matches > 0 || !v.page.Searched
 	case later:
 		return v.bytes > bytes && (q.Stream == 0 || len(v.page.Lines) > 0)

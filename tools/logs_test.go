@@ -158,12 +158,13 @@ func TestWaitForMatch(t *testing.T) {
 	a.says(t, ": listening on 80\n")
 }
 
-// What a command left behind prints on, and can be followed too.
+// What a command left behind prints on, and can be waited for too.
 func TestFollowLeftover(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"(until test -e go; do sleep 0.01; done; echo late; sleep 60) & echo hi"}`)
 	done := make(chan answer, 1)
-	go func() { done <- logsOf(t, c, id, `,"fromLine":2,"waitSeconds":600`) }()
+	go func() { done <- logsOf(t, c, id, `,"grep":"late","waitSeconds":600`) }()
+	logsOf(t, c, id, `,"fromLine":2,"waitSeconds":600`).has(t, map[string]any{"status": "exited", "exitCode": 0, "text": "", "next": 2})
 	callTool(t, c, "exec", `{"cmd":"touch go"}`)
 	a := <-done
 	a.has(t, map[string]any{"status": "exited", "exitCode": 0, "text": "2: late\n", "next": 3})
