@@ -19,6 +19,10 @@ type candidate struct {
 
 // choose fills the room with what is worth most.
 func (s *Summarizer) choose(p *picker, exit Exit) {
+	if s.lines == 1 && s.json.told() {
+		s.json.take(p)
+		return
+	}
 	all := s.candidates()
 	failures := s.failures(all)
 	p.width = widthFor(p, failures)

@@ -144,7 +144,10 @@ func afterEscape(b byte) escape {
 func plain(p []byte) bool {
 	high := false
 	for _, b := range p {
-		if b < ' ' && b != '\t' || b == 0x7f {
+		if b-' ' < 0x5f { // most bytes by far: printable ASCII
+			continue
+		}
+		if b < utf8.RuneSelf && b != '\t' {
 			return false
 		}
 		high = high || b >= utf8.RuneSelf

@@ -1,6 +1,229 @@
 package summary
 
-// A jsonScan reads output that is one JSON value.
-type jsonScan struct{}
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
-func (j *jsonScan) read([]byte) {}
+// A jsonScan reads output that is one JSON value, for the case that it has no
+// lines to choose from. It keeps members, not values: those that stand near
+// the top, and those whose names tell of how things went.
+type jsonScan struct {
+	state   jsonState
+	stack   []byte // of { and [
+	lengths []int  // of the arrays in stack, in commas
+	names   []string
+
+	wantKey bool
+	escaped bool
+	keep    bool   // raw is of the member that is read now
+	raw     []byte // of it, from its key on
+	word    []byte // the string that is read now
+	key     string
+
+	members []member
+	arrays  []string // notes on those near the top
+}
+
+type jsonState int
+
+const (
+	jsonStart jsonState = iota
+	jsonBetween
+	jsonString
+	jsonScalar // a number, true, false or null
+	jsonOver   // all of it was read
+	jsonNot    // it is something else
+)
+
+type member struct {
+	n     int // in order
+	text  string
+	worth int
+}
+
+const (
+	maxMembers = 64
+	maxMember  = 160
+	maxDepth   = 64
+	maxArrays  = 6
+)
+
+func (j *jsonScan) read(p []byte) {
+	for _, b := range p {
+		if j.state == jsonNot {
+			return
+		}
+		j.step(b)
+	}
+}
+
+func (j *jsonScan) step(b byte) {
+	if b < ' ' && b != '\n' && b != '\t' && j.state != jsonOver {
+		j.state = jsonNot // a terminal would show something else than stands here
+		return
+	}
+	if j.keep && len(j.raw) < maxMember {
+		j.raw = append(j.raw, b)
+	}
+	switch j.state {
+	case jsonString:
+		j.inString(b)
+	case jsonScalar:
+		if b == ',' || b == '}' || b == ']' || b <= ' ' {
+			j.endMember(1)
+			j.state = jsonBetween
+			j.between(b)
+		}
+	case jsonOver:
+		if b > ' ' {
+			j.state = jsonNot
+		}
+	default:
+		j.between(b)
+	}
+}
+
+func (j *jsonScan) inString(b byte) {
+	switch {
+	case j.escaped:
+		j.escaped = false
+	case b == '\\':
+		j.escaped = true
+	case b == '"':
+		j.state = jsonBetween
+		if j.wantKey {
+			j.key = string(j.word)
+		} else {
+			j.endMember(0)
+		}
+		return
+	}
+	if len(j.word) < maxMember {
+		j.word = append(j.word, b)
+	}
+}
+
+// between reads a byte that is in no string, number or word.
+func (j *jsonScan) between(b byte) {
+	if j.state == jsonStart && b > ' ' && b != '{' && b != '[' {
+		j.state = jsonNot
+		return
+	}
+	switch b {
+	case ' ', '\t', '\r', '\n':
+	case '{', '[':
+		j.open(b)
+	case '}', ']':
+		j.close()
+	case ':':
+		j.wantKey = false
+	case ',':
+		j.lengths[len(j.lengths)-1]++
+		j.wantKey = j.stack[len(j.stack)-1] == '{'
+	case '"':
+		j.state = jsonString
+		j.word = j.word[:0]
+		if j.wantKey {
+			j.keep, j.raw = true, append(j.raw[:0], b)
+		}
+	default:
+		j.state = jsonScalar
+	}
+}
+
+func (j *jsonScan) open(b byte) {
+	if len(j.stack) >= maxDepth {
+		j.state = jsonNot
+		return
+	}
+	j.state = jsonBetween
+	j.stack = append(j.stack, b)
+	j.lengths = append(j.lengths, 0)
+	j.names = append(j.names, j.key)
+	j.wantKey, j.keep = b == '{', false
+}
+
+func (j *jsonScan) close() {
+	last := len(j.stack) - 1
+	if last < 0 {
+		j.state = jsonNot
+		return
+	}
+	if j.stack[last] == '[' && last <= 2 && j.lengths[last] > 0 && len(j.arrays) < maxArrays {
+		j.arrays = append(j.arrays, strings.TrimSpace(fmt.Sprintf("%s [%d]", j.names[last], j.lengths[last]+1)))
+	}
+	j.stack, j.lengths, j.names = j.stack[:last], j.lengths[:last], j.names[:last]
+	j.keep, j.wantKey = false, false
+	if last == 0 {
+		j.state = jsonOver
+	}
+}
+
+// endMember keeps a member whose value has ended, less the bytes read behind it.
+func (j *jsonScan) endMember(behind int) {
+	if !j.keep {
+		return
+	}
+	j.keep = false
+	text := j.raw
+	if len(text) < maxMember {
+		text = text[:len(text)-behind]
+	}
+	j.remember(wholeRunes(text))
+}
+
+func (j *jsonScan) remember(text string) {
+	worth := memberWorth(j.key, slices.Contains(j.stack, '['), len(j.stack))
+	if worth == 0 || len(j.members) >= maxMembers || !plain([]byte(text)) {
+		return
+	}
+	j.members = append(j.members, member{len(j.members), text, worth})
+}
+
+// telling are names of members that say how things went.
+var telling = []string{"error", "message", "msg", "code", "status", "total", "count", "reason", "detail", "fail", "critical", "severity", "result", "title", "exception"}
+
+func memberWorth(key string, inArray bool, depth int) int {
+	worth := max(0, 3-depth)
+	if hasAny(strings.ToLower(key), telling) {
+		worth += 2
+	}
+	if inArray {
+		worth -= 2
+	}
+	return max(0, worth)
+}
+
+// take picks the members that are worth most as one line, in their order, and
+// notes how long the arrays are.
+func (j *jsonScan) take(p *picker) {
+	note := ""
+	if len(j.arrays) > 0 {
+		note = "arrays: " + strings.Join(j.arrays, ", ")
+		note = clipped(note, min(len(note), p.room/4))
+	}
+	room := p.room - len("1: \n") - len(note)
+	list := slices.Clone(j.members)
+	slices.SortStableFunc(list, func(a, b member) int { return cmp.Compare(b.worth, a.worth) })
+	var chosen []member
+	for _, m := range list {
+		if room -= len(m.text) + len(clip); room < len(clip) {
+			break
+		}
+		chosen = append(chosen, m)
+	}
+	slices.SortFunc(chosen, func(a, b member) int { return cmp.Compare(a.n, b.n) })
+	text := clip
+	for _, m := range chosen {
+		text += m.text + clip
+	}
+	p.picks = append(p.picks, pick{1, text})
+	p.more = note
+	p.room -= len("1: \n") + len(text) + len(note)
+}
+
+// told reports whether the output was one JSON value with members to tell of.
+func (j *jsonScan) told() bool { return j.state == jsonOver && len(j.members) > 0 }
