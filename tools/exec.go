@@ -119,6 +119,7 @@ func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return failed(err), nil
 	}
+	r.Hint = strings.TrimSpace(r.Hint + " " + r.readOn())
 	res := reply(r, r.Text())
 	addLink(ctx, res, r)
 	return res, nil

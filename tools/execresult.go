@@ -61,6 +61,10 @@ type ExecResult struct {
 	took  time.Duration
 	lines int64 // of both streams
 	shown int64 // bytes of both streams, before they were made inert
+
+	// logged is how many lines the log had before the output was taken, so that
+	// none falls between what the result shows and what is read after it.
+	logged int64
 }
 
 // LogGap says that the raw log lacks something.
@@ -110,21 +114,20 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit, lim
 		r.Log = &LogGap{LostBytes: log.Lost, Reason: log.Reason}
 	}
 	r.Hint = strings.Join(execHints(ctx, run, exit), " ")
+	r.logged = log.Lines
 	r.fit(run.Output, limits)
-	r.Hint = strings.TrimSpace(r.Hint + " " + r.readOn(log.Lines))
 	return r
 }
 
-// readOn says how to get what the result does not show. The log's lines were
-// counted before the output was taken, so that none falls between.
-func (r *ExecResult) readOn(lines int64) string {
+// readOn says how a client gets what the result does not show.
+func (r *ExecResult) readOn() string {
 	switch {
 	case r.LogPath == "":
 		return ""
 	case r.Status == sandbox.Running:
-		next := lines + 1
+		next := r.logged + 1
 		if midLine(r.Stdout) || midLine(r.Stderr) {
-			next = max(1, lines)
+			next = max(1, r.logged)
 		}
 		return fmt.Sprintf(`Follow it with logs {"execId": %q, "fromLine": %d, "waitSeconds": 45}.`, r.ExecID, next)
 	case r.Truncated:

@@ -56,6 +56,23 @@ func TestEnding(t *testing.T) {
 	}
 }
 
+func TestReadOn(t *testing.T) {
+	for want, r := range map[string]ExecResult{
+		"":               {Status: sandbox.Exited, LogPath: "l"},
+		"the rest":       {Status: sandbox.Exited, LogPath: "l", Truncated: true},
+		`"fromLine": 1,`: {Status: sandbox.Running, LogPath: "l"},
+		`"fromLine": 3,`: {Status: sandbox.Running, LogPath: "l", Stdout: "a\nb\n", logged: 2},
+		`"fromLine": 2,`: {Status: sandbox.Running, LogPath: "l", Stdout: "a\nb", logged: 2},
+	} {
+		if got := r.readOn(); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q lacks %q", got, want)
+		}
+	}
+	if got := (&ExecResult{Status: sandbox.Running}).readOn(); got != "" {
+		t.Errorf("without a log: %q", got)
+	}
+}
+
 func TestSummary(t *testing.T) {
 	for _, test := range []struct {
 		code, stdout, stderr, want string

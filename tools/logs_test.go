@@ -28,17 +28,17 @@ func logsOf(t *testing.T, c *client.Client, id, args string) answer {
 
 func TestLogs(t *testing.T) {
 	c := connect(t, newSet(t))
-	id := execID(t, c, `{"cmd":"seq 1 1000; echo oops >&2; exit 3"}`)
+	id := execID(t, c, `{"cmd":"seq 1 1001; exit 3"}`)
 	for _, test := range []struct {
 		args, text string
 		next       int
 	}{
-		{`,"tail":2`, "1000: 1000\n1001: oops\n", 1002},
+		{`,"tail":2`, "1000: 1000\n1001: 1001\n", 1002},
 		{`,"fromLine":7,"lines":2`, "7: 7\n8: 8\n", 9},
 		{`,"lines":1`, "1: 1\n", 2},
 		{`,"fromLine":5000`, "", 5000},
-		{`,"stream":"stderr"`, "1001: oops\n", 1002},
-		{`,"stream":"stdout","tail":1`, "1000: 1000\n", 1002},
+		{`,"stream":"stderr"`, "", 1002},
+		{`,"stream":"stdout","tail":1`, "1001: 1001\n", 1002},
 		{`,"grep":"^(7|99)$"`, "7: 7\n99: 99\n", 1002},
 		{`,"grep":"^(7|99)$","tail":1`, "99: 99\n", 1002},
 		{`,"grep":"^(7|99)$","lines":1`, "7: 7\n", 99},
@@ -47,12 +47,21 @@ func TestLogs(t *testing.T) {
 	} {
 		a := logsOf(t, c, id, test.args)
 		a.has(t, map[string]any{"text": test.text, "next": test.next, "status": "exited", "exitCode": 3, "totalLines": 1001, "totalBytes": 3898, "log": nil})
-		a.says(t, "exit 3 · ", fmt.Sprintf("next %d · log /", test.next), "execId: "+id, "cmd: seq 1 1000;", test.text)
+		a.says(t, "exit 3 · ", fmt.Sprintf("next %d · log /", test.next), "execId: "+id, "cmd: seq 1 1001; exit 3\n", test.text)
 	}
 	whole := logsOf(t, c, id, "")
 	whole.has(t, map[string]any{"firstLine": 802, "lastLine": 1001, "next": 1002})
 	whole.says(t, "802–1001 of 1,001 lines, 3,898 bytes")
 	logsOf(t, c, id, `,"grep":"9$"`).has(t, map[string]any{"matches": 100})
+
+	// Nothing is said of the order of what comes through two pipes.
+	id = execID(t, c, `{"cmd":"echo out; echo err >&2"}`)
+	for _, stream := range []string{"out", "err"} {
+		text := logsOf(t, c, id, `,"stream":"std`+stream+`"`).fields["text"].(string)
+		if !strings.HasSuffix(text, ": "+stream+"\n") || strings.Count(text, "\n") != 1 {
+			t.Errorf("std%s: %q", stream, text)
+		}
+	}
 }
 
 func TestLogsErrors(t *testing.T) {
@@ -118,10 +127,11 @@ func readResource(t *testing.T, c *client.Client, id string) (string, error) {
 func TestFollow(t *testing.T) {
 	s := newSet(t)
 	c := connect(t, s)
-	running := callTool(t, c, "exec", `{"cmd":"echo one; printf 'what? '; until test -e go; do sleep 0.01; done; echo two; until test -e end; do sleep 0.01; done; echo three; exit 4","waitSeconds":0.5}`)
+	running := callTool(t, c, "exec", `{"cmd":"echo one; printf 'what? '; until test -e go; do sleep 0.01; done; echo two; until test -e end; do sleep 0.01; done; echo three; exit 4","waitSeconds":0}`)
 	id := running.fields["execId"].(string)
 	running.has(t, map[string]any{"status": "running"})
-	running.says(t, `Follow it with logs {"execId": "`+id+`", "fromLine": 2, "waitSeconds": 45}.`)
+	running.says(t, `Follow it with logs {"execId": "`+id+`", "fromLine": `)
+	logsOf(t, c, id, `,"grep":"what","waitSeconds":600`).has(t, map[string]any{"status": "running", "text": "2: what? \n", "next": 2})
 
 	logsOf(t, c, id, "").has(t, map[string]any{"status": "running", "text": "1: one\n2: what? \n", "next": 2})
 	begin := time.Now()
