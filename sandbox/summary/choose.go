@@ -26,12 +26,19 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 	all := s.candidates()
 	failures := s.failures(all)
 	p.width = widthFor(p, failures)
-	if exit.Code != 0 || exit.Signal != "" || exit.TimedOut {
+	failed := exit.Code != 0 || exit.Signal != "" || exit.TimedOut
+	note := s.list.note(s.lines)
+	switch {
+	case failed:
 		s.takeTallies(p, all, 2, true)
-		s.takeLast(p, 1, narrowLine)
+		if !s.endsInFailure() {
+			s.takeLast(p, 1, narrowLine)
+		}
 		s.takeFailures(p, failures)
 		s.takeLast(p, 2, wideLine)
-	} else {
+	case len(s.finder.failures) == 0 && (note != "" || listCommand.MatchString(s.options.Cmd)):
+		s.takeListing(p, note)
+	default:
 		s.takeTallies(p, all, 4, false)
 		s.takeFirst(p)
 		s.takeLast(p, 1, narrowLine)
@@ -43,6 +50,17 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 	}
 	s.takeKind(p, all, warned, 4)
 	s.fill(p, all)
+}
+
+// endsInFailure reports whether the last lines are of a failure, so that they
+// are shown at its width.
+func (s *Summarizer) endsInFailure() bool {
+	for _, f := range s.finder.failures {
+		if len(f.parts) > 0 && f.parts[len(f.parts)-1].n >= s.lines-1 {
+			return true
+		}
+	}
+	return false
 }
 
 // candidates weighs the lines that are at hand: one of each template, and the

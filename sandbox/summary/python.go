@@ -33,6 +33,10 @@ var pythonRules = []rule{
 		hints: []string{"failed ", "error "}, start: re(`^(?:FAILED|ERROR) [^\s:]+\.py(?:::(\S+(?: [^-]\S*)*?))?(?: - .*)?$`), weight: found, retitle: true,
 	},
 	{
+		hints: []string{"conflict is caused by"}, start: re(`^The conflict is caused by:`), weight: found, reach: 8,
+		parts: []part{{re: re(`^ {4}\S`), role: message, max: 4}},
+	},
+	{
 		hints: []string{"failed example"}, start: re(`^Failed example:`), weight: found, reach: 12,
 		parts: []part{
 			{re: re(`^(?:Expected|Got)`), role: detail, max: 2},

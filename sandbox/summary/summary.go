@@ -31,6 +31,7 @@ type Summarizer struct {
 	seen   templates
 	finder finder
 	json   jsonScan
+	list   listing
 }
 
 // Options say what to summarise, and how short.
@@ -116,6 +117,7 @@ func (s *Summarizer) take(text []byte) {
 		t.hits++
 	}
 	s.tail.add(s.lines, text)
+	s.list.add(s.lines, text)
 }
 
 // So many loud lines of one template are looked at closely: with a failure in

@@ -141,8 +141,8 @@ var (
 			`|^\S+ \S+ \[(error|crit|alert|emerg|warn)\]`),
 	}
 	quietLevel = hinted{
-		[]string{"info", "debug", "trace", "notice", "inf", "dbg"},
-		re(`(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
+		[]string{"info", "debug", "trace", "notice", "inf", "dbg", "note: "},
+		re(`(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
 	}
 	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
 

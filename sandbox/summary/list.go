@@ -1,0 +1,89 @@
+package summary
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A listing counts the directories of the files that lines begin with, as find
+// and grep print them.
+type listing struct {
+	dirs  map[string]*int
+	lines int // that begin with a path
+}
+
+const (
+	maxDirs  = 512
+	showDirs = 4
+	// minListing is less than what a reader wants to see the parts of.
+	minListing = 60
+)
+
+func (l *listing) add(n int, text []byte) {
+	if n > minListing && 2*l.lines < n {
+		return // it is no listing
+	}
+	dir := dirOf(text)
+	if len(dir) == 0 {
+		return
+	}
+	l.lines++
+	count := l.dirs[string(dir)]
+	if count == nil {
+		if len(l.dirs) >= maxDirs {
+			return
+		}
+		if l.dirs == nil {
+			l.dirs = make(map[string]*int)
+		}
+		count = new(int)
+		l.dirs[string(dir)] = count
+	}
+	*count++
+}
+
+// dirOf returns the directory of the path that a line begins with.
+func dirOf(text []byte) []byte {
+	if i := bytes.IndexAny(text, " \t:"); i >= 0 {
+		text = text[:i]
+	}
+	if i := bytes.LastIndexByte(text, '/'); i > 0 && i < len(text)-1 {
+		return text[:i]
+	}
+	return nil
+}
+
+// note tells which directories have most of the lines, where there are several.
+func (l *listing) note(lines int) string {
+	if lines < minListing || 4*l.lines < 3*lines || len(l.dirs) < 2 {
+		return ""
+	}
+	names := slices.SortedFunc(maps.Keys(l.dirs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(*l.dirs[b], *l.dirs[a]), strings.Compare(a, b))
+	})
+	parts := make([]string, 0, showDirs)
+	for _, name := range names[:min(showDirs, len(names))] {
+		parts = append(parts, fmt.Sprintf("%s %d", name, *l.dirs[name]))
+	}
+	return "lines by directory: " + strings.Join(parts, ", ")
+}
+
+// listCommand is a command line whose output is a list.
+var listCommand = re(`^\s*(?:sudo )?(?:ls|find|fd|tree|du|locate|(?:git )?(?:grep|ls-files|ls-tree)|rg|ag|tar t\S*|unzip -l)\b[^&;]*$`)
+
+// takeListing shows the ends of a list: nothing in it speaks louder.
+func (s *Summarizer) takeListing(p *picker, note string) {
+	if note != "" && len(note)+1 < p.room/2 && plain([]byte(note)) {
+		p.more = note
+		p.room -= len(note) + 1
+	}
+	p.width = 140
+	for _, l := range s.head[:min(4, len(s.head))] {
+		p.take(l, "")
+	}
+	s.takeLast(p, 2, narrowLine)
+}
