@@ -85,27 +85,32 @@ func (s *Summarizer) candidates() []candidate {
 	return list
 }
 
-// maxQuietWeighed bounds the time that a summary takes at the end.
-const maxQuietWeighed = 200
+// These bound the time that a summary takes at the end.
+const (
+	maxLoudWeighed  = 200 // from either end
+	maxQuietWeighed = 60
+)
 
-// samples returns the templates to weigh, in order: all that are loud, and of
-// the others the first and the last.
+// samples returns the templates to weigh: the first and the last of
+// those that are loud and of those that are not.
 func (s *Summarizer) samples() []*template {
 	all := slices.SortedFunc(maps.Values(s.seen.table), func(a, b *template) int { return cmp.Compare(a.first, b.first) })
-	quiet := 0
+	var loud, quiet []*template
 	for _, t := range all {
-		if t.louds == 0 {
-			quiet++
+		if t.louds > 0 {
+			loud = append(loud, t)
+		} else {
+			quiet = append(quiet, t)
 		}
 	}
-	i := 0
-	return slices.DeleteFunc(all, func(t *template) bool {
-		if t.louds > 0 {
-			return false
-		}
-		i++
-		return i > maxQuietWeighed && i <= quiet-maxQuietWeighed
-	})
+	return append(bothEnds(loud, maxLoudWeighed), bothEnds(quiet, maxQuietWeighed)...)
+}
+
+func bothEnds(list []*template, most int) []*template {
+	if len(list) <= 2*most {
+		return list
+	}
+	return slices.Concat(list[:most], list[len(list)-most:])
 }
 
 // failures are those that rules found, then lines that look like trouble: the

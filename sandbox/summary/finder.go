@@ -38,10 +38,11 @@ type finder struct {
 // are at hand.
 const maxFailures = 128
 
-// take reads a line and reports whether a failure begins there. A line that is
-// not loud matters only while a failure is open.
-func (f *finder) take(n int, raw []byte, loud bool) bool {
-	if f.open == nil && !loud {
+// take reads a line and reports whether a failure begins there. Only the rules
+// in set may tell so; a line that none of them knows matters while a failure is
+// open.
+func (f *finder) take(n int, raw []byte, set ruleSet) bool {
+	if f.open == nil && !set.anyRule() {
 		return false
 	}
 	l := line{n, string(raw)}
@@ -50,14 +51,13 @@ func (f *finder) take(n int, raw []byte, loud bool) bool {
 		f.close(text)
 	}
 	lower := " " + strings.ToLower(text) // the trigger set sees a blank before a line, too
-	loud = loud && !passes(text)
-	if loud && f.begin(l, text, lower, false) {
+	if f.begin(l, text, lower, set, false) {
 		return true
 	}
 	if f.open != nil && f.add(l, text) {
 		return false
 	}
-	return loud && f.begin(l, text, lower, true)
+	return f.begin(l, text, lower, set, true)
 }
 
 func (f *finder) end() { f.open, f.rules = nil, nil }
@@ -77,13 +77,13 @@ func (f *finder) close(text string) {
 }
 
 // begin opens a failure if text is the first line of one.
-func (f *finder) begin(l line, text, lower string, inner bool) bool {
+func (f *finder) begin(l line, text, lower string, set ruleSet, inner bool) bool {
 	for i := range rules {
 		r := &rules[i]
-		if r.inner != inner {
+		if r.inner != inner || !set.has(i) {
 			continue
 		}
-		if name, ok := r.begins(text, lower); ok {
+		if name, ok := r.begins(text, lower); ok && !passes(text) {
 			f.start(r, l, text, name)
 			return true
 		}

@@ -57,13 +57,6 @@ var rules = slices.Concat(
 	goRules, pythonRules, rustRules, jsRules, javaRules, cRules, scriptRules, infraRules, shellRules,
 )
 
-func ruleHints() (hints []string) {
-	for _, r := range rules {
-		hints = append(hints, r.hints...)
-	}
-	return hints
-}
-
 var re = regexp.MustCompile
 
 // numbered are hints of lists of failures: "1) ", "2) " and so on.

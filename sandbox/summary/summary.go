@@ -110,10 +110,12 @@ func (s *Summarizer) take(text []byte) {
 	if len(s.head) < headLines {
 		s.head = append(s.head, line{s.lines, string(text)})
 	}
-	loud := triggers.in(text)
-	t := s.seen.add(s.lines, text, loud)
-	try := loud && t.hits < fewHits && t.louds-t.hits < fewMisses
-	if s.finder.take(s.lines, text, try) {
+	set := triggers.in(text)
+	t := s.seen.add(s.lines, text, set.any())
+	if t.hits >= fewHits || t.louds-t.hits >= fewMisses {
+		set = ruleSet{}
+	}
+	if s.finder.take(s.lines, text, set) {
 		t.hits++
 	}
 	s.tail.add(s.lines, text)

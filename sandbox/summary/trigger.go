@@ -1,14 +1,27 @@
 package summary
 
-import "slices"
+// A triggerSet finds in one quick pass which rules may have to do with a line:
+// those that have a hint whose first four bytes are in it. It never misses one;
+// the rule itself looks closer.
+type triggerSet struct {
+	bits  [1 << 12]uint64 // one for each four bytes, nearly
+	rules map[uint32]ruleSet
+}
 
-// A trigger set finds in one quick pass whether a line may interest a rule: it
-// has one bit for each four bytes that a hint of some rule begins with. It
-// never misses a hint; now and then it sees one where there is none.
-type triggerSet [1 << 12]uint64
+// A ruleSet has a bit for each rule, by its place in rules, and one for words.
+type ruleSet [2]uint64
+
+// wordBit is set where a word of trouble, or one that tools count with, may be.
+const wordBit = 127
+
+func (s *ruleSet) add(bit int)         { s[bit>>6] |= 1 << (bit & 63) }
+func (s ruleSet) has(bit int) bool     { return s[bit>>6]>>(bit&63)&1 != 0 }
+func (s ruleSet) anyRule() bool        { s[1] &^= 1 << (wordBit & 63); return s != ruleSet{} }
+func (s ruleSet) any() bool            { return s != ruleSet{} }
+func (s ruleSet) or(t ruleSet) ruleSet { return ruleSet{s[0] | t[0], s[1] | t[1]} }
 
 // triggers are made of the rules' own hints, so that no rule can be forgotten.
-var triggers = newTriggers(ruleHints(), wordHints, countHints)
+var triggers = newTriggers()
 
 // wordHints are the beginnings of words that tell of trouble wherever they
 // stand.
@@ -23,17 +36,27 @@ var wordHints = []string{
 // countHints are the beginnings of words that tools count their work with.
 var countHints = []string{"passed", "passing", "success", "complete", "finished", "total", "listening", "written", "wrote ", "summary"}
 
-func newTriggers(lists ...[]string) *triggerSet {
-	set := new(triggerSet)
-	for _, hint := range slices.Concat(lists...) {
+func newTriggers() *triggerSet {
+	t := &triggerSet{rules: make(map[uint32]ruleSet)}
+	for i, r := range rules {
+		t.add(r.hints, i)
+	}
+	t.add(wordHints, wordBit)
+	t.add(countHints, wordBit)
+	return t
+}
+
+func (t *triggerSet) add(hints []string, bit int) {
+	for _, hint := range hints {
 		var w uint32
 		for i := range 4 {
 			w = fold(w, hint[i])
 		}
-		bit := slot(w)
-		set[bit>>6] |= 1 << (bit & 63)
+		set := t.rules[w]
+		set.add(bit)
+		t.rules[w] = set
+		t.bits[slot(w)>>6] |= 1 << (slot(w) & 63)
 	}
-	return set
 }
 
 // fold takes one more byte into a window of four; letters lose their case.
@@ -42,17 +65,16 @@ func fold(w uint32, b byte) uint32 { return w<<8 | uint32(b|0x20) }
 func slot(w uint32) uint32 { return w * 0x9e3779b1 >> 14 }
 
 func (t *triggerSet) has(w uint32) bool {
-	bit := slot(w)
-	return t[bit>>6]>>(bit&63)&1 != 0
+	return t.bits[slot(w)>>6]>>(slot(w)&63)&1 != 0
 }
 
-func (t *triggerSet) in(text []byte) bool {
+// in returns the rules that a line may have to do with.
+func (t *triggerSet) in(text []byte) (set ruleSet) {
 	w := uint32(' ') // so that a hint can be of a line's beginning
 	for i, b := range text {
-		w = fold(w, b)
-		if t.has(w) && i >= 2 {
-			return true
+		if w = fold(w, b); t.has(w) && i >= 2 {
+			set = set.or(t.rules[w])
 		}
 	}
-	return false
+	return set
 }

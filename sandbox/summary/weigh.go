@@ -46,7 +46,7 @@ func weigh(text string) (kind, int) {
 			return doubtful, 1
 		}
 	}
-	if n := len(results.FindAllString(text, 4)); n > 0 {
+	if n := results.count(text, lower); n > 0 {
 		return resultLine, n
 	}
 	return plainLine, 0
@@ -101,6 +101,14 @@ func (h hinted) find(text, lower string) []string {
 	return h.re.FindStringSubmatch(text)
 }
 
+// count returns how often it matches, up to four times.
+func (h hinted) count(text, lower string) int {
+	if !hasAny(lower, h.hints) {
+		return 0
+	}
+	return len(h.re.FindAllString(text, 4))
+}
+
 func hasAny(lower string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
 }
@@ -146,6 +154,11 @@ var (
 	}
 	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
 
-	results = re(`(?i)\b(?:success(?:fully)?|completed?|done|finished|built|created|generated|wrote|written|saved|installed|listening|serving|started|ready|running on|uploaded|published|deployed|exported|outputs?|report|totals?|accuracy|loss|score|elapsed|took|transformed|version|summary|connected|endpoint|passed|average|mean|median|max|rate|throughput|requests/sec)\b` +
-		`|https?://\S+|\b(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d+|\d+(?:\.\d+)? ?(?:ns/op|ms|s|kB|MB|GB|KiB|MiB|GiB|%)(?:\W|$)`)
+	results = hinted{[]string{
+		"succ", "complete", "done", "finish", "built", "creat", "generat", "wr", "saved", "install", "listen", "serv", "start", "ready", "running",
+		"upload", "publish", "deploy", "export", "output", "report", "total", "accuracy", "loss", "score", "elapsed", "took", "transform", "version",
+		"summary", "connect", "endpoint", "passed", "avera", "mean", "median", "max", "rate", "throughput", "requests/", "http", "127.", "localhost", "0.0.0.0",
+		"ns/op", "ms", "kb", "mb", "gb", "kib", "mib", "gib", "%",
+	}, re(`(?i)\b(?:success(?:fully)?|completed?|done|finished|built|created|generated|wrote|written|saved|installed|listening|serving|started|ready|running on|uploaded|published|deployed|exported|outputs?|report|totals?|accuracy|loss|score|elapsed|took|transformed|version|summary|connected|endpoint|passed|average|mean|median|max|rate|throughput|requests/sec)\b` +
+		`|https?://\S+|\b(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d+|\d+(?:\.\d+)? ?(?:ns/op|ms|s|kB|MB|GB|KiB|MiB|GiB|%)(?:\W|$)`)}
 )
