@@ -23,33 +23,44 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 		s.json.take(p)
 		return
 	}
+	failed := exit.Code != 0 || exit.Signal != "" || exit.TimedOut
+	if !failed && len(s.finder.failures) == 0 && s.takeListing(p) {
+		return
+	}
 	all := s.candidates()
 	failures := s.failures(all)
 	p.width = widthFor(p, failures)
-	failed := exit.Code != 0 || exit.Signal != "" || exit.TimedOut
-	note := s.list.note(s.lines)
-	switch {
-	case failed:
-		s.takeTallies(p, all, 2, true)
-		if !s.endsInFailure() {
-			s.takeLast(p, 1, narrowLine)
-		}
-		s.takeFailures(p, failures)
-		s.takeLast(p, 2, wideLine)
-	case len(s.finder.failures) == 0 && (note != "" || listCommand.MatchString(s.options.Cmd)):
-		s.takeListing(p, note)
-	default:
-		s.takeTallies(p, all, 4, false)
-		s.takeFirst(p)
-		s.takeLast(p, 1, narrowLine)
-		s.takeKind(p, all, erred, 4)
-		s.takeKind(p, all, warned, 2)
-		s.takeLast(p, 2, narrowLine)
-		s.takeKind(p, all, resultLine, 8)
-		s.takeFailures(p, failures)
+	if failed {
+		s.chooseFailed(p, all, failures)
+	} else {
+		s.chooseDone(p, all, failures)
 	}
 	s.takeKind(p, all, warned, 4)
 	s.fill(p, all)
+}
+
+// chooseFailed tells of a run that failed: the tool's counts, what failed, the
+// end.
+func (s *Summarizer) chooseFailed(p *picker, all []candidate, failures []*failure) {
+	s.takeTallies(p, all, 2, true)
+	if !s.endsInFailure() {
+		s.takeLast(p, 1, narrowLine)
+	}
+	s.takeFailures(p, failures)
+	s.takeLast(p, 2, wideLine)
+}
+
+// chooseDone tells of a run that exited with 0: its counts and results, and
+// then what failed all the same.
+func (s *Summarizer) chooseDone(p *picker, all []candidate, failures []*failure) {
+	s.takeTallies(p, all, 4, false)
+	s.takeFirst(p)
+	s.takeLast(p, 1, narrowLine)
+	s.takeKind(p, all, erred, 4)
+	s.takeKind(p, all, warned, 2)
+	s.takeLast(p, 2, narrowLine)
+	s.takeKind(p, all, resultLine, 8)
+	s.takeFailures(p, failures)
 }
 
 // endsInFailure reports whether the last lines are of a failure, so that they

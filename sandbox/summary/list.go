@@ -75,15 +75,25 @@ func (l *listing) note(lines int) string {
 // listCommand is a command line whose output is a list.
 var listCommand = re(`^\s*(?:sudo )?(?:ls|find|fd|tree|du|locate|(?:git )?(?:grep|ls-files|ls-tree)|rg|ag|tar t\S*|unzip -l)\b[^&;]*$`)
 
-// takeListing shows the ends of a list: nothing in it speaks louder.
-func (s *Summarizer) takeListing(p *picker, note string) {
+// takeListing shows the ends of a list, since nothing in it speaks louder. It
+// reports whether the output is one.
+func (s *Summarizer) takeListing(p *picker) bool {
+	note := s.list.note(s.lines)
+	if note == "" && !listCommand.MatchString(s.options.Cmd) {
+		return false
+	}
 	if note != "" && len(note)+1 < p.room/2 && plain([]byte(note)) {
 		p.more = note
 		p.room -= len(note) + 1
 	}
 	p.width = 140
-	for _, l := range s.head[:min(4, len(s.head))] {
+	for _, l := range s.head[:min(6, len(s.head))] {
 		p.take(l, "")
 	}
-	s.takeLast(p, 2, narrowLine)
+	s.takeLast(p, 4, narrowLine)
+	for n := s.tail.last; n >= s.tail.from() && p.room > narrowLine; n-- {
+		l, _ := s.tail.at(n)
+		p.take(l, "")
+	}
+	return true
 }

@@ -31,7 +31,7 @@ func weigh(text string) (kind, int) {
 	}
 	passed := passMark.MatchString(text)
 	quiet := quietLevel.in(text, lower)
-	if !quiet && (!passed || goodOnly.MatchString(text)) && tallyLine.in(text, lower) {
+	if !quiet && (!passed || goodOnly.MatchString(text)) && (tallyLine.MatchString(text) || tallyCount.in(text, lower)) {
 		return tally, tallyWorth(text)
 	}
 	troubled := hasAny(lower, wordHints)
@@ -129,14 +129,17 @@ var (
 			`|^(?:goos|goarch):|- done$|^::(?:group|endgroup)`),
 	}
 
-	tallyLine = hinted{
-		[]string{"pass", "fail", "error", "problem", "example", "vulnerab", "generated", "test", "ran ", "ok", "build", "lost", "complete", "plan:", "change", "upgraded", "added", "row", "insert", "update", "delete", "copy", "collected", "warning"},
+	// What counts is in two: the second begins at the line's beginning, and
+	// fails there quickly.
+	tallyCount = hinted{
+		[]string{"pass", "fail", "error", "problem", "example", "vulnerab", "generated", "lost:", "changed", "newly", "warning", "build ", "tests: "},
 		re(`(?i)\b\d+ (?:\w+ )?(?:passed|failed|failing|passing|failures?|errors?|problems?|examples?|vulnerabilities|warnings? generated)\b` +
-			`|^\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|^# (?:tests|pass|fail) \d+|^ran \d+ tests?|^test result:|^(?:OK|FAILED) \(|found \d+ errors?` +
-			`|\bbuild (?:failed|success)|error summary:|definitely lost:|\bok=\d+ +changed=|^(?:apply|destroy) complete|^plan: \d+|^result: (?:fail|pass)` +
-			`|\d+ files? changed|^files=\d+, tests=|\d+% tests passed|^ok\s+\S+\s+(?:[\d.]+s|\(cached\))|^added \d+ packages|\d+ upgraded, \d+ newly|\d+ (?:error|warning)\(s\)` +
-			`|^\(\d+ rows?\)|^(?:insert \d|update|delete|copy) \d+$|tests: +\d+|^collected \d+ items / |^\d+ tests? completed`),
+			`|\bbuild (?:failed|success)|error summary:|definitely lost:|\d+ files? changed|\d+% tests passed|\d+ upgraded, \d+ newly` +
+			`|\d+ (?:error|warning)\(s\)|tests: +\d+|\bok=\d+ +changed=`),
 	}
+	tallyLine = re(`(?i)^(?:\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|# (?:tests|pass|fail) \d+|ran \d+ tests?|test result:|(?:OK|FAILED) \(|found \d+ errors?` +
+		`|(?:apply|destroy) complete|plan: \d+|result: (?:fail|pass)|files=\d+, tests=|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|added \d+ packages` +
+		`|\(\d+ rows?\)|(?:insert \d|update|delete|copy) \d+$|collected \d+ items / |\d+ tests? completed)`)
 	tallied  = re(`(?i)tests run:|errors? summary|build fail`) // counts that have a level before them
 	counted  = re(`\d+`)
 	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b|(?:failures?|errors?|failed)[=:] ?[1-9]`)
