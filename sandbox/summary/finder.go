@@ -32,17 +32,22 @@ type finder struct {
 	open  *failure // lines now may belong to it
 	rules []*rule  // by which it is open; the innermost is last
 	left  int
+	begun int
 }
 
-// maxFailures is far more than a summary has room for, so that the weightiest
-// are at hand.
-const maxFailures = 128
+const (
+	// maxFailures is far more than a summary has room for, so that the
+	// weightiest are at hand.
+	maxFailures = 128
+	// maxBegun bounds the time spent on an output of nothing but failures.
+	maxBegun = 4096
+)
 
 // take reads a line and reports whether a failure begins there. Only the rules
 // in set may tell so; a line that none of them knows matters while a failure is
 // open.
 func (f *finder) take(n int, raw []byte, set ruleSet) bool {
-	if f.open == nil && !set.anyRule() {
+	if f.open == nil && (!set.anyRule() || f.begun >= maxBegun) {
 		return false
 	}
 	l := line{n, string(raw)}
@@ -84,6 +89,7 @@ func (f *finder) begin(l line, text, lower string, set ruleSet, inner bool) bool
 			continue
 		}
 		if name, ok := r.begins(text, lower); ok && !passes(text) {
+			f.begun++
 			f.start(r, l, text, name)
 			return true
 		}

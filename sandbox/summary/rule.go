@@ -57,7 +57,7 @@ var rules = slices.Concat(
 	goRules, pythonRules, rustRules, jsRules, javaRules, cRules, scriptRules, infraRules, shellRules,
 )
 
-var re = regexp.MustCompile
+func re(expr string) *regexp.Regexp { return regexp.MustCompile(expr) }
 
 // numbered are hints of lists of failures: "1) ", "2) " and so on.
 var numbered = func() (hints []string) {

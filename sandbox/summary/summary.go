@@ -127,7 +127,7 @@ func (s *Summarizer) take(text []byte) {
 // must not be slow to read.
 const (
 	fewHits   = 24
-	fewMisses = 400
+	fewMisses = 100
 )
 
 // Summary ends the output and tells what matters of it, in at most Budget

@@ -194,13 +194,30 @@ func mixedLog(size int) []byte {
 	return b.Bytes()
 }
 
+// allCases is every output of testdata, one after the other, again and again.
+func allCases(b *testing.B, size int) []byte {
+	var all []byte
+	for _, set := range []string{"dev", "own"} {
+		for _, c := range loadCases(b, set) {
+			if binaryKind(c.output) == "" {
+				all = append(all, c.output...)
+			}
+		}
+	}
+	return bytes.Repeat(all, size/len(all)+1)
+}
+
+// BenchmarkWrite has a service's log, and one that is more failures than not.
 func BenchmarkWrite(b *testing.B) {
-	log := mixedLog(64 << 20)
-	b.SetBytes(int64(len(log)))
-	for b.Loop() {
-		s := New(Options{})
-		io.Copy(s, bytes.NewReader(log))
-		s.Summary(Exit{Code: 1})
+	for name, log := range map[string][]byte{"log": mixedLog(64 << 20), "cases": allCases(b, 64<<20)} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(log)))
+			for b.Loop() {
+				s := New(Options{})
+				io.Copy(s, bytes.NewReader(log))
+				s.Summary(Exit{Code: 1})
+			}
+		})
 	}
 }
 

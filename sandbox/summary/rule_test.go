@@ -1,0 +1,53 @@
+package summary
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestHints sees that the trigger set can find every rule.
+func TestHints(t *testing.T) {
+	if len(rules) >= wordBit {
+		t.Fatalf("%d rules, and a rule set has room for %d", len(rules), wordBit)
+	}
+	for i, r := range rules {
+		if len(r.hints) == 0 {
+			t.Errorf("%v has no hint, and is never tried", r.start)
+		}
+		for _, h := range r.hints {
+			if len(h) < 4 || h != strings.ToLower(h) {
+				t.Errorf("%v: the hint %q is short or has capitals", r.start, h)
+			} else if !triggers.in([]byte("x" + strings.ToUpper(h))).has(i) {
+				t.Errorf("%v: the hint %q triggers nothing", r.start, h)
+			}
+		}
+	}
+}
+
+// TestPasses has lines that speak of trouble and tell of none.
+func TestPasses(t *testing.T) {
+	for _, quiet := range []string{
+		"--- PASS: TestErrorIsWrapped (0.00s)",
+		"  ✓ fails with exception on bad input (3 ms)",
+		"test tests::error_path ... ok",
+		"tests/test_x.py::test_failure PASSED [ 50%]",
+		"    0 Error(s)",
+		"INFO job done errors=0 failed=0",
+		"finished without errors",
+		"12 passed, 0 failed",
+	} {
+		if !passes(quiet) {
+			t.Errorf("%q is taken for trouble", quiet)
+		}
+	}
+	for _, loud := range []string{
+		"0 warnings and 2 errors generated",
+		"--- FAIL: TestOkay (0.00s)",
+		"error: 0 errors expected",
+		"Passed by value: undefined: x",
+	} {
+		if passes(loud) {
+			t.Errorf("%q is taken for a pass", loud)
+		}
+	}
+}
