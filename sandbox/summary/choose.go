@@ -53,6 +53,7 @@ func (s *Summarizer) chooseFailed(p *picker, all []candidate, failures []*failur
 // chooseDone tells of a run that exited with 0: its counts and results, and
 // then what failed all the same.
 func (s *Summarizer) chooseDone(p *picker, all []candidate, failures []*failure) {
+	p.width = min(p.width, 200) // many lines say more here than long ones
 	s.takeTallies(p, all, 4, false)
 	s.takeFirst(p)
 	s.takeLast(p, 1, narrowLine)
