@@ -15,10 +15,14 @@ import (
 )
 
 // A Keeper takes one stream of output and keeps its first and its last Limit
-// bytes. Its zero value with a Limit is ready. It is not safe for use by
+// bytes for showing. Its zero value with a Limit is ready. It is not safe for use by
 // several goroutines at once.
 type Keeper struct {
 	Limit int
+
+	// Mask hides what no reader may see: it returns p[from:to] without it. The
+	// rest of p tells what lies across the borders. nil hides nothing.
+	Mask func(p []byte, from, to int) []byte
 
 	head  []byte
 	tail  []byte // a ring once it is Limit long; its oldest byte is at start
@@ -37,7 +41,7 @@ func (k *Keeper) Write(p []byte) (int, error) {
 	k.total += int64(n)
 	k.lines += int64(bytes.Count(p, newline))
 	k.last = p[n-1]
-	if room := k.Limit - len(k.head); room > 0 {
+	if room := k.kept() - len(k.head); room > 0 {
 		take := min(room, len(p))
 		k.head = append(k.head, p[:take]...)
 		p = p[take:]
@@ -48,19 +52,33 @@ func (k *Keeper) Write(p []byte) (int, error) {
 
 var newline = []byte{'\n'}
 
+// margin is how much more than its Limit a Keeper with a Mask keeps at each end,
+// so that the Mask sees all of what a cut goes through: an RSA key of 8,192 bits
+// has 6,400 bytes.
+const margin = 8 << 10
+
+// kept is how much is kept of each end.
+func (k *Keeper) kept() int {
+	if k.Mask == nil {
+		return k.Limit
+	}
+	return k.Limit + margin
+}
+
 func (k *Keeper) ring(p []byte) {
-	if len(p) >= k.Limit {
-		k.tail = append(k.tail[:0], p[len(p)-k.Limit:]...)
+	kept := k.kept()
+	if len(p) >= kept {
+		k.tail = append(k.tail[:0], p[len(p)-kept:]...)
 		k.start = 0
 		return
 	}
-	if grow := min(k.Limit-len(k.tail), len(p)); grow > 0 {
+	if grow := min(kept-len(k.tail), len(p)); grow > 0 {
 		k.tail = append(k.tail, p[:grow]...)
 		p = p[grow:]
 	}
 	for len(p) > 0 {
 		n := copy(k.tail[k.start:], p)
-		k.start = (k.start + n) % k.Limit
+		k.start = (k.start + n) % kept
 		p = p[n:]
 	}
 }
@@ -120,18 +138,37 @@ func Cut(stdout, stderr *Keeper, l Limits) (out, err Excerpt) {
 func (k *Keeper) cut(room int) Excerpt {
 	e := Excerpt{Bytes: k.total, Lines: k.Lines()}
 	if all, ok := k.whole(); ok && len(all) <= room {
-		e.Text = Inert(all)
+		e.Text = k.show(all, 0, len(all))
 		return e
 	}
-	head, tail := k.ends(room/4, room-room/4)
+	// Beyond Limit lies the margin, whose far end may be half of a secret.
+	head, tail := k.ends(min(room/4, k.Limit), min(room-room/4, k.Limit))
 	shown := bytes.Count(head, newline) + bytes.Count(tail, newline)
 	if len(tail) > 0 && tail[len(tail)-1] != '\n' {
 		shown++
 	}
 	e.OmittedBytes = k.total - int64(len(head)+len(tail))
 	e.OmittedLines = max(0, e.Lines-int64(shown))
-	e.Text = joinEnds(Inert(head), gap(e), Inert(tail))
+	before, after := k.sides()
+	e.Text = joinEnds(k.show(before, 0, len(head)), gap(e), k.show(after, len(after)-len(tail), len(after)))
 	return e
+}
+
+// show renders p[from:to].
+func (k *Keeper) show(p []byte, from, to int) string {
+	if k.Mask != nil {
+		return Inert(k.Mask(p, from, to))
+	}
+	return Inert(p[from:to])
+}
+
+// sides returns what is at hand from the first byte on and what is up to the
+// last: the same where nothing is lost between.
+func (k *Keeper) sides() (before, after []byte) {
+	if all, ok := k.whole(); ok {
+		return all, all
+	}
+	return k.head, k.end()
 }
 
 // ends returns the first and the last bytes of the stream, at most so many,

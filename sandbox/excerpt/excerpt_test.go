@@ -103,3 +103,27 @@ func FuzzCut(f *testing.F) {
 		}
 	})
 }
+
+// What a Mask hides is hidden too where it lies across a cut, or begins before
+// all that the limits alone would keep.
+func TestMask(t *testing.T) {
+	const secret = "SECRET-of-some-length"
+	mask := func(p []byte, from, to int) []byte {
+		hidden := bytes.ReplaceAll(p, []byte(secret), bytes.Repeat([]byte{'*'}, len(secret)))
+		return hidden[from:to]
+	}
+	for gap := range 300 {
+		k := &Keeper{Limit: 100, Mask: mask}
+		for range 100 {
+			k.Write([]byte(strings.Repeat("x", gap) + secret))
+		}
+		for _, l := range []Limits{{100, 100}, {100, 80}, {10, 10}, {1 << 20, 1 << 20}} {
+			e, _ := Cut(k, &Keeper{}, l)
+			head, rest, _ := strings.Cut(e.Text, "[…")
+			_, tail, _ := strings.Cut(rest, "…]")
+			if strings.Trim(head+tail, "x*\n") != "" {
+				t.Fatalf("gap %d, %+v: head …%q, tail %q…", gap, l, head[max(0, len(head)-40):], tail[:min(40, len(tail))])
+			}
+		}
+	}
+}
