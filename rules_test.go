@@ -53,11 +53,11 @@ func packages(t *testing.T, args ...string) (list []pkg) {
 // cmd → server → tools → sandbox → the rest, and backends → sandbox.
 var mayImport = map[string][]string{
 	"":                  {},
-	"cmd/warmbox":       {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary"},
+	"cmd/warmbox":       {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/redact"},
 	"cmd/warmbox-agent": {"sandbox/agent"},
 	"server":            {"sandbox", "tools"},
 	"tools":             {"sandbox", "sandbox/excerpt", "sandbox/rawlog"},
-	"sandbox":           {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary"},
+	"sandbox":           {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact"},
 	"sandbox/agent":     {"sandbox/wire"},
 	"sandbox/docker":    {"sandbox", "sandbox/agentbin"},
 	"sandbox/launch":    {"sandbox", "sandbox/agentbin"},
@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 	"sandbox/policy":    {},
 	"sandbox/rawlog":    {},
 	"sandbox/excerpt":   {},
+	"sandbox/redact":    {},
 	"sandbox/summary":   {},
 	"sandbox/boxtest":   {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog"},
 	"bench":             {},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -49,7 +50,8 @@ type Box struct {
 	Pid     int    // of the agent, in its own name space
 
 	owner   string
-	history *history // may be nil
+	history *history         // may be nil
+	secrets *redact.Redactor // nil knows the well-known forms
 
 	logs   *rawlog.Store
 	logger *slog.Logger

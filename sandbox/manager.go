@@ -23,6 +23,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox/policy"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 // DefaultMaxBoxes is how many boxes a Manager holds where nothing else is said:
@@ -38,9 +39,10 @@ const DefaultMaxBoxes = 16
 type Manager struct {
 	Launcher Launcher
 	Logs     *rawlog.Store
-	Defaults Spec     // of every box; its image is always allowed
-	Images   []string // globs of what other images are, see policy.Image
-	MaxBoxes int      // at once; 0 is DefaultMaxBoxes
+	Defaults Spec             // of every box; its image is always allowed
+	Images   []string         // globs of what other images are, see policy.Image
+	MaxBoxes int              // at once; 0 is DefaultMaxBoxes
+	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
 	Logger   *slog.Logger
 
 	mu       sync.Mutex
@@ -107,7 +109,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		}
 		return nil, false, err
 	}
-	box.Name, box.owner, box.history = req.Name, owner, &m.history
+	box.Name, box.owner, box.history, box.secrets = req.Name, owner, &m.history, m.Secrets
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}

@@ -145,7 +145,8 @@ func newRun(b *Box, c Command) *Run {
 		ID: NewID("e"), Box: b, Command: c, Started: time.Now(),
 		opened: make(chan struct{}), done: make(chan struct{}), room: make(chan struct{}, 1),
 	}
-	r.out = [2]excerpt.Keeper{{Limit: c.Keep}, {Limit: c.Keep}}
+	mask := b.secrets.Within
+	r.out = [2]excerpt.Keeper{{Limit: c.Keep, Mask: mask}, {Limit: c.Keep, Mask: mask}}
 	return r
 }
 
@@ -206,7 +207,8 @@ func (r *Run) Exit() Exit {
 	return r.exit
 }
 
-// Output returns what the run has printed so far, cut to fit limits.
+// Output returns what the run has printed so far, cut to fit limits, with its
+// secrets masked. The log has them.
 func (r *Run) Output(limits excerpt.Limits) (stdout, stderr excerpt.Excerpt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

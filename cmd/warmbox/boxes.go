@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker"
 	"github.com/warmbox/warmbox/sandbox/launch"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/tools"
 )
 
@@ -28,7 +30,22 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 	return &sandbox.Manager{
 		Launcher: launcher, Logs: logs, Defaults: boxSpec(c),
 		Images: c.Images.Allow, MaxBoxes: c.MaxBoxes, Logger: log,
+		Secrets: newRedactor(c, log),
 	}, nil
+}
+
+// newRedactor takes the values of the variables that are to be masked. One that
+// is not set has nothing to hide.
+func newRedactor(c *config, log *slog.Logger) *redact.Redactor {
+	var values []string
+	for _, name := range c.Secrets.Env {
+		value := strings.TrimSpace(os.Getenv(name))
+		if value != "" && len(value) < redact.MinValue {
+			log.Warn("the value of a variable in secrets.env is too short to be masked", "name", name, "least", redact.MinValue)
+		}
+		values = append(values, value)
+	}
+	return &redact.Redactor{Values: values}
 }
 
 // newLogs finds where raw logs go, and proves that they can be kept there: a

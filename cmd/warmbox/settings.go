@@ -56,6 +56,10 @@ type settings struct {
 		MaxAge   duration `toml:"max_age" default:"168h" help:"how long raw output is kept"`
 	} `toml:"log"`
 
+	Secrets struct {
+		Env []string `toml:"env" arg:"NAMES" help:"environment variables of warmbox whose values no reply shows; keys of well-known forms it never shows"`
+	} `toml:"secrets"`
+
 	HTTP struct {
 		Listen       string   `toml:"listen" flag:"listen" default:"127.0.0.1:8811" arg:"ADDR" for:"http" help:"address and port; one that is not loopback needs a token"`
 		TokenFile    string   `toml:"token_file" flag:"token-file" arg:"FILE" for:"http" help:"file with the token that clients must send; if empty, they need none"`
