@@ -140,6 +140,14 @@ func findMark(environ []byte) string {
 	return ""
 }
 
+// age returns for how many seconds the process has run.
+func (p proc) age() float64 {
+	const ticks = 100 // a second: what Linux shows to programs, on every architecture
+	var now unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return float64(now.Nano())/1e9 - float64(p.start)/ticks
+}
+
 // send sends a signal to this very process, not to one that got its pid since.
 func (p proc) send(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
@@ -179,6 +180,16 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 		return nil
 	}
 	c := a.take()
+	// What is just becoming another program shows no environment, and so no mark.
+	for range 5 {
+		if !c.youngStray() {
+			break
+		}
+		a.mu.Unlock()
+		time.Sleep(2 * time.Millisecond)
+		a.mu.Lock()
+		c = a.take()
+	}
 	a.adopt(c, r.tree)
 	for pid, p := range c.procs {
 		if c.of[pid] == r.tree && !p.zombie {
@@ -186,6 +197,18 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 		}
 	}
 	return list
+}
+
+// youngStray reports whether there is a stray that was started just now. An old
+// one bears no sign because it wants none.
+func (c *census) youngStray() bool {
+	const young = 1 // seconds
+	for pid, p := range c.procs {
+		if c.of[pid] == nil && !p.zombie && p.age() < young {
+			return true
+		}
+	}
+	return false
 }
 
 // adopted reports whether any process has become our child that we did not start.
