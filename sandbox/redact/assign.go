@@ -133,8 +133,8 @@ func random(kind, v string) bool {
 	if len(v) < 8 || !hasDigit(v) || strings.IndexByte(v, '(') >= 0 || strings.Trim(v, "0123456789.:") == "" {
 		return false
 	}
-	if kind == "password" || strings.IndexAny(v, ":./") < 0 {
+	if kind == "password" || !strings.ContainsAny(v, ":./") {
 		return true
 	}
-	return len(v) >= 20 && mixed(v) && strings.IndexAny(v, ":.") < 0
+	return len(v) >= 20 && mixed(v) && !strings.ContainsAny(v, ":.")
 }
