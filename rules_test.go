@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"cmd/warmbox":       {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/redact"},
 	"cmd/warmbox-agent": {"sandbox/agent"},
 	"server":            {"sandbox", "tools"},
-	"tools":             {"sandbox", "sandbox/excerpt", "sandbox/rawlog"},
+	"tools":             {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/summary"},
 	"sandbox":           {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact"},
 	"sandbox/agent":     {"sandbox/wire"},
 	"sandbox/docker":    {"sandbox", "sandbox/agentbin"},

@@ -40,6 +40,7 @@ type Command struct {
 	Stdin   io.Reader         // nil is /dev/null
 	Timeout time.Duration     // after which its whole tree is killed; 0 is none
 	Keep    int               // how many bytes of each stream's ends Output can show; 0 is DefaultKeep
+	Whole   int               // output of more bytes gets a Digest; 0: none does
 }
 
 // DefaultKeep is how much of a run's output is at hand without its log.
@@ -122,6 +123,7 @@ type Run struct {
 	cause    Status // why we killed it: TimedOut or Killed, "" where we did not
 	exit     Exit
 	out      [2]excerpt.Keeper // stdout, stderr
+	digest   *digester
 	timeout  *time.Timer
 	patience *time.Timer
 	unacked  int // stdin bytes on their way
@@ -144,6 +146,7 @@ func newRun(b *Box, c Command) *Run {
 	r := &Run{
 		ID: NewID("e"), Box: b, Command: c, Started: time.Now(),
 		opened: make(chan struct{}), done: make(chan struct{}), room: make(chan struct{}, 1),
+		digest: newDigester(c, b.secrets),
 	}
 	mask := b.secrets.Within
 	r.out = [2]excerpt.Keeper{{Limit: c.Keep, Mask: mask}, {Limit: c.Keep, Mask: mask}}
@@ -284,6 +287,9 @@ func (r *Run) take(f wire.Frame) (over bool, err error) {
 func (r *Run) print(stream rawlog.Stream, i int, p []byte) {
 	r.log.Write(stream, p)
 	r.out[i].Write(p)
+	if r.phase == started { // what comes later is not the command's
+		r.digest.write(p)
+	}
 }
 
 func (r *Run) taken(f wire.Frame) error {
@@ -360,6 +366,7 @@ func (r *Run) finish(e Exit) {
 	if r.stdin != nil {
 		r.stdin()
 	}
+	r.digest.end(e)
 	close(r.done)
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }

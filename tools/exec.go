@@ -156,7 +156,10 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 	if exit.Status == sandbox.Exited && exit.Err != nil {
 		return ExecResult{}, exit.Err
 	}
-	return newExecResult(ctx, run, exit, limits), nil
+	r := newExecResult(ctx, run, exit)
+	s.summarize(ctx, run, &r)
+	r.fit(run.Output, limits)
+	return r, nil
 }
 
 func (s *Set) box(ctx context.Context, owner, id string, progress func(string)) (*sandbox.Box, error) {
@@ -176,8 +179,16 @@ func (s *Set) command(args ExecArgs, stdin io.Reader, limits excerpt.Limits) san
 	}
 	return sandbox.Command{
 		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
-		Keep: max(sandbox.DefaultKeep, limits.Whole, limits.Cut),
+		Keep: max(sandbox.DefaultKeep, limits.Whole, limits.Cut), Whole: s.whole(limits),
 	}
+}
+
+// whole is how much output speaks for itself.
+func (s *Set) whole(limits excerpt.Limits) int {
+	if s.Terse {
+		return 0
+	}
+	return limits.Whole
 }
 
 // await returns when the command has ended, when the wait is over, or when the

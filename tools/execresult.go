@@ -58,9 +58,10 @@ type ExecResult struct {
 	Stdout        string         `json:"stdout"`
 	Stderr        string         `json:"stderr"`
 
-	took  time.Duration
-	lines int64 // of both streams
-	shown int64 // bytes of both streams, before they were made inert
+	took     time.Duration
+	lines    int64 // of both streams
+	shown    int64 // bytes of both streams, before they were made inert
+	digested bool  // the summary was made of all the output
 
 	// logged is how many lines the log had before the output was taken, so that
 	// none falls between what the result shows and what is read after it.
@@ -101,9 +102,9 @@ const execOutput = `{"type":"object","properties":{
 	"error":{"type":"string"}
 	},"anyOf":[{"required":["status","summary","execId","stdout","stderr"]},{"required":["error","code"]}],"additionalProperties":false}`
 
-// newExecResult tells of a run. The exit was asked for before, so that the
-// output of an ended run is all of it.
-func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit, limits excerpt.Limits) ExecResult {
+// newExecResult tells of a run all but its output. The exit was asked for
+// before, so that the output of an ended run is all of it.
+func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) ExecResult {
 	r := ExecResult{
 		Status: exit.Status, Signal: exit.Signal, Code: codeOf(exit), took: exit.Took, DurationMs: exit.Took.Milliseconds(),
 		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
@@ -115,7 +116,6 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit, lim
 	}
 	r.Hint = strings.Join(execHints(ctx, run, exit), " ")
 	r.logged = log.Lines
-	r.fit(run.Output, limits)
 	return r
 }
 
@@ -171,7 +171,9 @@ func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	r.OmittedLines = stdout.OmittedLines + stderr.OmittedLines
 	r.Truncated = r.OmittedBytes > 0
 	r.shown = stdout.Bytes + stderr.Bytes - r.OmittedBytes
-	r.Summary, r.SummaryBy = r.summarize(), "builtin"
+	if !r.digested {
+		r.Summary = r.lastWord()
+	}
 }
 
 func codeOf(e sandbox.Exit) string {
@@ -199,9 +201,9 @@ func inertNames(procs []sandbox.Proc) []sandbox.Proc {
 	return list
 }
 
-// summarize says in one line what anybody can see: how the command ended, and
-// the last line that it printed. It judges nothing.
-func (r *ExecResult) summarize() string {
+// lastWord stands for the summary of an output that needs none, or cannot have
+// one yet: how the command ended, and the last line that it printed.
+func (r *ExecResult) lastWord() string {
 	from, line := "stdout", lastLine(r.Stdout)
 	if e := lastLine(r.Stderr); e != "" && (r.Code != "" || line == "") {
 		from, line = "stderr", e
@@ -219,7 +221,7 @@ func (r *ExecResult) summarize() string {
 func (r ExecResult) Text() string {
 	var b strings.Builder
 	b.WriteString(r.verdict() + "\n")
-	fact(&b, "summary ("+r.SummaryBy+")", r.Summary)
+	fact(&b, "summary ("+r.SummaryBy+")", indented(r.Summary))
 	fact(&b, "code", r.Code)
 	fact(&b, "hint", r.Hint)
 	fact(&b, "still running", r.leftover())
@@ -231,6 +233,10 @@ func (r ExecResult) Text() string {
 	r.section(&b, "stderr", r.Stderr)
 	return b.String()
 }
+
+// indented keeps lines of a stranger's words from being taken for ours, which
+// begin at the margin.
+func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
 
 func (r ExecResult) verdict() string {
 	parts := []string{ending(r.Status, r.ExitCode, r.Signal), took(r.took), "no output"}

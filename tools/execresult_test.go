@@ -18,7 +18,7 @@ func TestText(t *testing.T) {
 		Status: sandbox.Exited, ExitCode: new(1), Code: execFailed, Hint: "Do better.", ContainerID: "b-1", ExecID: "e-1", LogPath: "/logs/e-1.log",
 		Log:      &LogGap{LostBytes: 1234, Reason: "the disk is full"},
 		Leftover: []sandbox.Proc{{Pid: 7, Name: "sleep"}}, LeftoverCount: 12,
-		took: 2210 * time.Millisecond,
+		SummaryBy: byBuiltin, took: 2210 * time.Millisecond,
 	}
 	r.show(excerpt.Excerpt{Text: "one\ntwo", Bytes: 7, Lines: 2}, excerpt.Excerpt{Text: "a\n[…]\nz\n", Bytes: 9000, Lines: 1202, OmittedBytes: 8996, OmittedLines: 1200})
 	const want = `exit 1 · 2.2 s · 1,204 lines · truncated: 1,200 lines, 8,996 bytes left out · log /logs/e-1.log
@@ -73,7 +73,7 @@ func TestReadOn(t *testing.T) {
 	}
 }
 
-func TestSummary(t *testing.T) {
+func TestLastWord(t *testing.T) {
 	for _, test := range []struct {
 		code, stdout, stderr, want string
 	}{
@@ -86,7 +86,7 @@ func TestSummary(t *testing.T) {
 		{"", strings.Repeat("ü", 201), "", `exit 0; last line of stdout: "` + strings.Repeat("ü", 200) + `…"`},
 	} {
 		r := ExecResult{Status: sandbox.Exited, ExitCode: new(0), Code: test.code, Stdout: test.stdout, Stderr: test.stderr}
-		if got := r.summarize(); got != test.want {
+		if got := r.lastWord(); got != test.want {
 			t.Errorf("%+v: %s", test, got)
 		}
 	}

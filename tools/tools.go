@@ -24,6 +24,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
 const (
@@ -51,7 +52,19 @@ type Set struct {
 	Timeout  time.Duration                    // after which a command is killed where the call does not say; 0: 600 s
 	Limits   excerpt.Limits                   // how much output a result shows; 0: 8000 whole, else 4000
 	MaxBytes int                              // how much a call may ask for; 0: 100,000
+	Model    Model                            // summarises in place of the built-in; nil: none does
+	Terse    bool                             // no output is summarised
 	Logger   *slog.Logger                     // told of every command that ended or was left running; nil: nobody
+}
+
+// A Model writes summaries in place of the built-in one. Where it fails, for
+// whatever reason, the built-in one stands.
+type Model interface {
+	// Name says who wrote them, such as "anthropic".
+	Name() string
+	// Summarize returns within a time of its own. Its words have been checked
+	// as far as words can be.
+	Summarize(ctx context.Context, d summary.Digest) (string, error)
 }
 
 // Tools returns the tools in the order in which a model should read of them.

@@ -1,0 +1,125 @@
+package sandbox
+
+import (
+	"context"
+	"sync"
+
+	"github.com/warmbox/warmbox/sandbox/redact"
+	"github.com/warmbox/warmbox/sandbox/summary"
+)
+
+// digestQueue is how far the summariser may be behind the run before the run's
+// output waits for it.
+const digestQueue = 1 << 20
+
+// A digester reads a run's output beside the run, once there is so much of it
+// that it needs a summary. It is fed in the order in which the log was written,
+// so that both count the same lines.
+type digester struct {
+	above   int // output of up to so many bytes needs none
+	cmd     string
+	secrets *redact.Redactor
+
+	early []byte // the output as long as it is small
+
+	mu      sync.Mutex
+	work    sync.Cond     // there is something to read, or nothing more
+	room    sync.Cond     // what there was is being read
+	queue   []byte        // output that waits to be read
+	over    bool          // no more comes
+	exit    summary.Exit  // of the run, when over
+	done    chan struct{} // nil while nothing reads, closed when all is read
+	written summary.Digest
+}
+
+func newDigester(c Command, secrets *redact.Redactor) *digester {
+	d := &digester{above: c.Whole, cmd: c.Cmd, secrets: secrets}
+	d.work.L, d.room.L = &d.mu, &d.mu
+	return d
+}
+
+// write takes a piece of output. Most commands print little, and for them
+// nothing is done but to keep it.
+func (d *digester) write(p []byte) {
+	if d.above <= 0 {
+		return
+	}
+	if d.done == nil {
+		if len(d.early)+len(p) <= d.above {
+			d.early = append(d.early, p...)
+			return
+		}
+		d.done = make(chan struct{})
+		go d.read()
+		d.enqueue(d.early)
+		d.early = nil
+	}
+	d.enqueue(p)
+}
+
+func (d *digester) enqueue(p []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.queue) > 0 && len(d.queue)+len(p) > digestQueue {
+		d.room.Wait()
+	}
+	d.queue = append(d.queue, p...)
+	d.work.Signal()
+}
+
+// end says how the run ended. It does not wait.
+func (d *digester) end(e Exit) {
+	d.early = nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	d.exit = summary.Exit{Code: e.Code, Signal: e.Signal, TimedOut: e.Status == TimedOut}
+	d.work.Signal()
+}
+
+// read reads until the end, and leaves only the digest behind. It ends by itself
+// some milliseconds after the run, and nothing waits for it but Digest.
+func (d *digester) read() {
+	s := summary.New(summary.Options{Cmd: d.cmd})
+	var batch []byte
+	for {
+		batch = d.next(batch[:0])
+		if len(batch) == 0 {
+			break
+		}
+		s.Write(batch)
+	}
+	d.written = summary.Digest{Cmd: d.cmd, Exit: d.exit, Summary: s.Summary(d.exit)}
+	close(d.done)
+}
+
+// next swaps an empty buffer for all that waits. It returns nothing at the end.
+func (d *digester) next(empty []byte) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.queue) == 0 && !d.over {
+		d.work.Wait()
+	}
+	batch := d.queue
+	d.queue = empty
+	d.room.Broadcast()
+	return batch
+}
+
+// Digest returns what matters of the output of a run that has ended, and
+// whether there was so much of it that it needs to be told: above Command.Whole.
+// It may wait a few milliseconds until all of it has been read.
+func (r *Run) Digest(ctx context.Context) (summary.Digest, bool) {
+	r.mu.Lock()
+	done := r.digest.done
+	r.mu.Unlock()
+	if done == nil || !r.ended() {
+		return summary.Digest{}, false
+	}
+	select {
+	case <-done:
+		return r.digest.written, true
+	case <-ctx.Done():
+		return summary.Digest{}, false
+	}
+}

@@ -1,0 +1,105 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox/summary"
+)
+
+// failing prints what a test run does, over both streams, and more than an
+// answer shows.
+const failing = `for i in $(seq 1500); do echo "=== RUN   TestNumber$i"; echo "warning $i" >&2; done
+echo '--- FAIL: TestSum (0.00s)'; echo '    sum_test.go:12: got 4, want 5'; echo FAIL
+for i in $(seq 200); do echo "ok  	example.com/p$i	0.01s"; done; exit 1`
+
+// The summary of a long output is the one of its raw log: it counts the same
+// lines, in the same order, however the output came.
+func TestSummaryIsOfTheLog(t *testing.T) {
+	c := connect(t, newSet(t))
+	a := callTool(t, c, "exec", `{"cmd":`+strconv.Quote(failing)+`}`)
+	a.has(t, map[string]any{"exitCode": 1, "summaryBy": "builtin", "truncated": true, "code": "EXEC_FAILED"})
+	log, err := os.ReadFile(fmt.Sprint(a.fields["logPath"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := summary.New(summary.Options{Cmd: failing})
+	s.Write(log)
+	if got, want := a.fields["summary"], s.Summary(summary.Exit{Code: 1}); got != want {
+		t.Errorf("%v\nof the log: %s", got, want)
+	}
+	a.says(t, "\nsummary (builtin): exit 1, ", "TestSum", "got 4, want 5")
+	lines := strings.Split(string(log), "\n")
+	numbered := regexp.MustCompile(`(?m)^  (\d+): (.*?)(?: \[×.*\])?$`).FindAllStringSubmatch(a.text, -1)
+	for _, m := range numbered {
+		n, _ := strconv.Atoi(m[1])
+		if text := strings.TrimSpace(lines[n-1]); !strings.HasPrefix(text, strings.TrimSuffix(m[2], "…")) {
+			t.Errorf("line %d is %q, not %q", n, text, m[2])
+		}
+	}
+	if len(numbered) < 3 {
+		t.Errorf("%d lines with their numbers:\n%s", len(numbered), a.text)
+	}
+}
+
+func TestWhatIsSummarized(t *testing.T) {
+	set := newSet(t)
+	c := connect(t, set)
+	for _, test := range []struct {
+		args string
+		want string // how the summary begins
+	}{
+		{`{"cmd":"seq 1000"}`, `exit 0; last line of stdout: "1000"`},
+		{`{"cmd":"seq 3000"}`, "exit 0, 3000 lines, 14 kB; "},
+		{`{"cmd":"seq 3000","maxBytes":20000}`, `exit 0; last line of stdout: "3000"`},
+		{`{"cmd":"seq 300","maxBytes":100}`, "exit 0, 300 lines, 1.1 kB; "},
+		{`{"cmd":"seq 3000; sleep 60","timeoutSeconds":0.2}`, "exit 143 (timed out), 3000 lines, 14 kB; "},
+		{`{"cmd":"seq 3000; sleep 60","waitSeconds":0.2}`, `running; last line of stdout: "3000"`},
+		{`{"cmd":"seq 3000; (sleep 1; seq 90000) & exit 3"}`, "exit 3, 3000 lines, 14 kB; "},
+		{`{"cmd":"seq 3000; kill -9 $$"}`, "exit 137 (SIGKILL), 3000 lines, 14 kB; "},
+	} {
+		if got := callTool(t, c, "exec", test.args).fields["summary"]; !strings.HasPrefix(fmt.Sprint(got), test.want) {
+			t.Errorf("%s: %v, want %s…", test.args, got, test.want)
+		}
+	}
+	set.Terse = true
+	callTool(t, c, "exec", `{"cmd":"seq 3000"}`).has(t, map[string]any{"summary": `exit 0; last line of stdout: "3000"`, "summaryBy": "none"})
+}
+
+type model func(context.Context, summary.Digest) (string, error)
+
+func (model) Name() string { return "fake" }
+func (m model) Summarize(ctx context.Context, d summary.Digest) (string, error) {
+	return m(ctx, d)
+}
+
+func TestModel(t *testing.T) {
+	set := newSet(t)
+	c := connect(t, set)
+	var asked summary.Digest
+	set.Model = model(func(_ context.Context, d summary.Digest) (string, error) {
+		asked = d
+		return "TestSum is wrong by one\ncode: none", nil
+	})
+	a := callTool(t, c, "exec", `{"cmd":`+strconv.Quote(failing)+`}`)
+	a.has(t, map[string]any{"summaryBy": "fake", "exitCode": 1, "summary": "TestSum is wrong by one\ncode: none"})
+	a.says(t, "\nsummary (fake): TestSum is wrong by one\n  code: none\ncode: EXEC_FAILED\n")
+	if asked.Cmd != failing || asked.Exit.Code != 1 || !strings.HasPrefix(asked.Summary, "exit 1, ") {
+		t.Errorf("%+v", asked)
+	}
+	asked = summary.Digest{}
+	callTool(t, c, "exec", `{"cmd":"seq 10"}`).has(t, map[string]any{"summaryBy": "builtin"})
+	if asked.Cmd != "" {
+		t.Error("the model was asked about what the caller can read")
+	}
+	set.Model = model(func(context.Context, summary.Digest) (string, error) { return "", errors.New("it is out") })
+	a = callTool(t, c, "exec", `{"cmd":`+strconv.Quote(failing)+`}`)
+	a.has(t, map[string]any{"summaryBy": "builtin", "exitCode": 1})
+	a.says(t, "summary (builtin): exit 1, ")
+}
