@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/launch"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
@@ -140,5 +141,6 @@ func boxSpec(c *config) sandbox.Spec {
 func newTools(c *config, m *sandbox.Manager, log *slog.Logger) *tools.Set {
 	return &tools.Set{
 		Manager: m, Wait: time.Duration(c.Exec.Wait), Timeout: time.Duration(c.Exec.Timeout), Logger: log,
+		Limits: excerpt.Limits{Whole: int(c.Output.Whole), Cut: int(c.Output.Excerpt)}, MaxBytes: int(c.Output.Max),
 	}
 }

@@ -46,6 +46,12 @@ type settings struct {
 		Whitelist []string `toml:"whitelist" help:"the only commands that may run; not in this version, which refuses it"`
 	} `toml:"exec"`
 
+	Output struct {
+		Whole   size `toml:"whole" default:"8000" help:"output of a command that an answer shows as it is; of a larger one it shows a summary and an excerpt"`
+		Excerpt size `toml:"excerpt" default:"4000" help:"how long that excerpt is"`
+		Max     size `toml:"max" default:"100000" help:"how much output a call may ask to be shown, by maxBytes"`
+	} `toml:"output"`
+
 	Log struct {
 		Level    string   `toml:"level" default:"info" arg:"LEVEL" help:"what is logged: debug, info, warn or error and all above"`
 		Format   string   `toml:"format" default:"text" arg:"FORMAT" help:"text, or json"`
