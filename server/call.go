@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"math"
 	"runtime/debug"
 
@@ -10,6 +9,7 @@ import (
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/tools"
 )
 
 // recovered turns a panic in a tool into a result that a model can read. The
@@ -20,7 +20,7 @@ func (s *Server) recovered(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandler
 		defer func() {
 			if p := recover(); p != nil {
 				s.logger().Error("tool panicked", "tool", req.Params.Name, "panic", p, "stack", string(debug.Stack()))
-				result, err = failure(sandbox.Errorf(sandbox.Internal,
+				result, err = tools.Failed(sandbox.Errorf(sandbox.Internal,
 					"This is a bug in warmbox, and its log has the details. Try once more, or do it another way.",
 					"%s broke down", req.Params.Name)), nil
 			}
@@ -42,27 +42,9 @@ func (s *Server) admitted(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerF
 		}
 		ctx, leave, err := c.session.enter(ctx, most)
 		if err != nil {
-			return failure(err), nil
+			return tools.Failed(err), nil
 		}
 		defer leave()
 		return next(ctx, req)
-	}
-}
-
-// failure renders an error in the form of the tools' own: as text and as
-// structured content, because a host shows its model only one of the two.
-func failure(err error) *mcp.CallToolResult {
-	e := &sandbox.Error{Code: sandbox.Internal, Text: err.Error()}
-	errors.As(err, &e)
-	text := e.Code + ": " + e.Text
-	content := map[string]any{"error": e.Text, "code": e.Code}
-	if e.Hint != "" {
-		text += "\n" + e.Hint
-		content["hint"] = e.Hint
-	}
-	return &mcp.CallToolResult{
-		Content:           []mcp.Content{mcp.NewTextContent(text)},
-		StructuredContent: content,
-		IsError:           true,
 	}
 }

@@ -81,7 +81,7 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: taken", text)
 			continue
 		}
-		f := failureOf(err)
+		f := FailureOf(err)
 		if got := f.Error + ". " + f.Hint; !strings.HasPrefix(got, want) || f.Code != sandbox.InvalidArgument {
 			t.Errorf("%s:\n got %s (%s)\nwant %s", text, got, f.Code, want)
 		}
@@ -142,7 +142,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := parseExec(text)
 		if err != nil {
-			if n := len(failed(err).Content[0].(mcp.TextContent).Text); n > 2000 {
+			if n := len(Failed(err).Content[0].(mcp.TextContent).Text); n > 2000 {
 				t.Errorf("an error of %d bytes", n)
 			}
 			return

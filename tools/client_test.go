@@ -320,7 +320,7 @@ func TestOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Exec(t.Context(), "you", ExecArgs{Cmd: "true", ContainerID: r.ContainerID}, nil)
-	if f := failureOf(err); f.Code != sandbox.BoxNotFound {
+	if f := FailureOf(err); f.Code != sandbox.BoxNotFound {
 		t.Errorf("%+v", f)
 	}
 	s.Owner = func(context.Context) string { return "you" }

@@ -113,11 +113,11 @@ func checkEnv(env map[string]string, most int) error {
 func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args ExecArgs
 	if err := parse(req, args.params()); err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	r, err := s.exec(ctx, s.owner(ctx), args, nil, progressOf(ctx, req))
 	if err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	r.Hint = strings.TrimSpace(r.Hint + " " + r.readOn())
 	res := reply(r, r.Text())

@@ -316,7 +316,7 @@ func killedHint(ctx context.Context) string {
 }
 
 func lostHint(err error) string {
-	f := failureOf(err)
+	f := FailureOf(err)
 	return strings.TrimSpace(strings.TrimSuffix(f.Error, ".") + ". " + f.Hint)
 }
 

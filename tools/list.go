@@ -65,7 +65,7 @@ const listOutput = `{"type":"object","properties":{
 
 func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if err := parse(req, nil); err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	r := s.list(s.owner(ctx))
 	return reply(r, r.text()), nil

@@ -203,7 +203,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 		q, err = args.query()
 	}
 	if err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	wait := time.Duration(0)
 	if args.waitSeconds != nil {
@@ -211,7 +211,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	}
 	r, err := s.follow(ctx, s.owner(ctx), clip(args.execID), q, wait, progressOf(ctx, req))
 	if err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	return reply(r, r.text()), nil
 }

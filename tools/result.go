@@ -20,8 +20,8 @@ func reply(structured any, text string) *mcp.CallToolResult {
 	}
 }
 
-// A failure is what comes of a call that did nothing.
-type failure struct {
+// A Failure is what comes of a call that did nothing.
+type Failure struct {
 	Error string `json:"error"`
 	Code  string `json:"code"`
 	Hint  string `json:"hint,omitempty"`
@@ -31,17 +31,18 @@ type failure struct {
 // with it the hint. A sentence may repeat what the caller gave.
 const maxSentence = 4000
 
-// failed answers a call that did nothing. It is a result and not an error of
+// Failed answers a call that did nothing. It is a result and not an error of
 // the protocol, for the model is the one who can put it right.
-func failed(err error) *mcp.CallToolResult {
-	f := failureOf(err)
+func Failed(err error) *mcp.CallToolResult {
+	f := FailureOf(err)
 	r := reply(f, f.text())
 	r.IsError = true
 	return r
 }
 
-func failureOf(err error) failure {
-	f := failure{Error: err.Error(), Code: sandbox.Internal}
+// FailureOf tells of an error what there is to tell a caller.
+func FailureOf(err error) Failure {
+	f := Failure{Error: err.Error(), Code: sandbox.Internal}
 	if e, ok := errors.AsType[*sandbox.Error](err); ok {
 		f.Code, f.Hint = e.Code, e.Hint
 	}
@@ -52,7 +53,7 @@ func failureOf(err error) failure {
 	return f
 }
 
-func (f failure) text() string {
+func (f Failure) text() string {
 	lines := []string{f.Error}
 	if f.Hint != "" {
 		lines = append(lines, "hint: "+f.Hint)

@@ -97,14 +97,14 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 		err = args.check()
 	}
 	if err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	begin := time.Now()
 	box, reused, err := s.Manager.Start(ctx, s.owner(ctx), sandbox.Request{
 		Image: args.image, Name: args.name, Env: args.env, Progress: progressOf(ctx, req),
 	})
 	if err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	r := s.started(box, reused, args)
 	r.StartMs = time.Since(begin).Milliseconds()

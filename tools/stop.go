@@ -42,12 +42,12 @@ const stopOutput = `{"type":"object","properties":{
 func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args stopArgs
 	if err := parse(req, args.params()); err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	begin := time.Now()
 	id, err := s.stop(s.owner(ctx), clip(args.containerID))
 	if err != nil {
-		return failed(err), nil
+		return Failed(err), nil
 	}
 	after := time.Since(begin)
 	return reply(stopResult{id, "stopped", after.Milliseconds()}, fmt.Sprintf("stopped · containerId %s · %s\n", id, took(after))), nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -69,15 +68,7 @@ func (c *call) execFailure(err error, asJSON bool) error {
 	if !asJSON {
 		return err
 	}
-	failure := struct {
-		Error string `json:"error"`
-		Code  string `json:"code"`
-		Hint  string `json:"hint,omitempty"`
-	}{Error: err.Error(), Code: sandbox.Internal}
-	if e, ok := errors.AsType[*sandbox.Error](err); ok {
-		failure.Code, failure.Hint = e.Code, e.Hint
-	}
-	return printJSON(c.stdout, failure)
+	return printJSON(c.stdout, tools.FailureOf(err))
 }
 
 func (c *call) passedInput() io.Reader {
