@@ -52,6 +52,8 @@ type Box struct {
 	owner   string
 	history *history         // may be nil
 	secrets *redact.Redactor // nil knows the well-known forms
+	gate    gate             // of its runs
+	common  *gate            // of those of all boxes, may be nil
 
 	logs   *rawlog.Store
 	logger *slog.Logger
@@ -76,6 +78,7 @@ func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spe
 	b := &Box{
 		ID: id, Started: time.Now(), logs: logs, logger: logger.With("box", id), stream: stream,
 		lease: spec.Lease, runs: map[wire.ID]*Run{}, done: make(chan struct{}),
+		gate: gate{most: runsOf(spec.Pids)},
 	}
 	if b.lease <= 0 {
 		b.lease = defaultLease
@@ -135,8 +138,9 @@ func pairs(env map[string]string) []string {
 	return list
 }
 
-// Exec starts a command and returns at once. ctx bounds the start only; how
-// the run ends is told by the Run. An error means that nothing was started.
+// Exec starts a command and returns at once, or where too many run, as soon as
+// it can within the command's Patience. ctx bounds the start only; how the run
+// ends is told by the Run. An error means that nothing was started.
 func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -144,8 +148,12 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := b.admit(ctx, c.Patience); err != nil {
+		return nil, err
+	}
 	r := newRun(b, c)
 	if err := b.add(r); err != nil {
+		b.dismiss()
 		return nil, err
 	}
 	b.history.add(b.owner, r)

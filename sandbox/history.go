@@ -213,9 +213,12 @@ func (r *Run) record() Record {
 	}
 }
 
-func clipCmd(cmd string) string {
-	if len(cmd) <= recordCmd {
-		return cmd
+func clipCmd(cmd string) string { return clip(cmd, recordCmd) }
+
+// clip cuts a text after so many bytes.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return strings.ToValidUTF8(cmd[:recordCmd], "") + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }

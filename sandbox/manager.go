@@ -12,6 +12,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type Manager struct {
 	Defaults Spec             // of every box; its image is always allowed
 	Images   []string         // globs of what other images are, see policy.Image
 	MaxBoxes int              // at once; 0 is DefaultMaxBoxes
+	MaxRuns  int              // at once, in all boxes; 0 is DefaultMaxRuns
 	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
 	Logger   *slog.Logger
 
@@ -54,6 +56,7 @@ type Manager struct {
 	untend   context.CancelFunc // nil until the first box is wanted
 	pending  sync.WaitGroup     // launches under way, boxes that stand, and who tends the logs
 	history  history
+	runs     *gate // of all boxes, nil until the first box is wanted
 }
 
 type tenancy struct {
@@ -109,7 +112,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		}
 		return nil, false, err
 	}
-	box.Name, box.owner, box.history, box.secrets = req.Name, owner, &m.history, m.Secrets
+	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}
@@ -170,6 +173,9 @@ func (m *Manager) reserve() error {
 	m.starting++
 	m.pending.Add(1)
 	m.tendLogs()
+	if m.runs == nil {
+		m.runs = &gate{most: cmp.Or(max(0, m.MaxRuns), DefaultMaxRuns)}
+	}
 	return nil
 }
 

@@ -41,6 +41,9 @@ type Command struct {
 	Timeout time.Duration     // after which its whole tree is killed; 0 is none
 	Keep    int               // how many bytes of each stream's ends Output can show; 0 is DefaultKeep
 	Whole   int               // output of more bytes gets a Digest; 0: none does
+
+	// Patience is how long it may wait for the end of others where too many run.
+	Patience time.Duration
 }
 
 // DefaultKeep is how much of a run's output is at hand without its log.
@@ -368,6 +371,7 @@ func (r *Run) finish(e Exit) {
 	}
 	r.digest.end(e)
 	close(r.done)
+	r.Box.dismiss()
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }
 

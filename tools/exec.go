@@ -141,14 +141,16 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 	if err != nil {
 		return ExecResult{}, err
 	}
-	limits := s.limits(args.MaxBytes)
-	run, err := box.Exec(ctx, s.command(args, stdin, limits))
-	if err != nil {
-		return ExecResult{}, err
-	}
 	wait := s.wait()
 	if args.WaitSeconds != nil {
 		wait = seconds(*args.WaitSeconds)
+	}
+	limits := s.limits(args.MaxBytes)
+	command := s.command(args, stdin, limits)
+	command.Patience = wait
+	run, err := box.Exec(ctx, command)
+	if err != nil {
+		return ExecResult{}, err
 	}
 	await(ctx, run, wait, progress)
 	exit := run.Exit()

@@ -121,8 +121,8 @@ func TestNamesAreUnique(t *testing.T) {
 func TestDefaultsAgreeWithThePackages(t *testing.T) {
 	clean(t)
 	c := mustLoad(t, nil)
-	if c.Images.Default != docker.DefaultImage || c.MaxBoxes != sandbox.DefaultMaxBoxes {
-		t.Errorf("image %q, boxes %d", c.Images.Default, c.MaxBoxes)
+	if c.Images.Default != docker.DefaultImage || c.MaxBoxes != sandbox.DefaultMaxBoxes || c.Exec.MaxRuns != sandbox.DefaultMaxRuns {
+		t.Errorf("image %q, boxes %d, runs %d", c.Images.Default, c.MaxBoxes, c.Exec.MaxRuns)
 	}
 }
 

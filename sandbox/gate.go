@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultMaxRuns is how many commands of a Manager run at once where nothing
+	// else is said.
+	DefaultMaxRuns = 256
+
+	// pidsPerRun is what a command is taken to need of a box's pids: a shell,
+	// what it starts, and a few threads. A box of 512 has room for 64.
+	pidsPerRun = 8
+
+	// defaultPids stands for those of a box that has no limit.
+	defaultPids = 512
+
+	// maxLine bounds how many runs wait for the end of others.
+	maxLine = 64
+)
+
+// A gate lets so many runs go on at once. Those above wait in line: a burst of
+// short commands is served, and only what would wait for long is refused.
+type gate struct {
+	most int
+
+	mu     sync.Mutex
+	inside int
+	line   []chan struct{} // of those who wait, the first in front; closed to let one in
+}
+
+// enter lets a run in, at once or within its patience, or reports that it did
+// not.
+func (g *gate) enter(ctx context.Context, patience time.Duration) bool {
+	g.mu.Lock()
+	if g.inside < g.most {
+		g.inside++
+		g.mu.Unlock()
+		return true
+	}
+	if patience <= 0 || len(g.line) >= maxLine {
+		g.mu.Unlock()
+		return false
+	}
+	turn := make(chan struct{})
+	g.line = append(g.line, turn)
+	g.mu.Unlock()
+
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case <-turn:
+		return true
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	return !g.giveUp(turn)
+}
+
+// giveUp leaves the line, unless its turn has come meanwhile.
+func (g *gate) giveUp(turn chan struct{}) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.line, turn)
+	if i >= 0 {
+		g.line = slices.Delete(g.line, i, i+1)
+	}
+	return i >= 0
+}
+
+// leave gives a run's place to the first in line.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.line) == 0 {
+		g.inside--
+		return
+	}
+	close(g.line[0])
+	g.line = slices.Delete(g.line, 0, 1)
+}
+
+// runsOf is how many commands a box of so many pids runs at once.
+func runsOf(pids int64) int {
+	if pids <= 0 {
+		pids = defaultPids
+	}
+	return int(max(1, pids/pidsPerRun))
+}
+
+// admit takes a place for a run in its box and in all boxes.
+func (b *Box) admit(ctx context.Context, patience time.Duration) error {
+	if !b.gate.enter(ctx, patience) {
+		return cmp.Or(ctx.Err(), b.crowded(b.records(), b.gate.most, "in box "+b.ID))
+	}
+	if b.common != nil && !b.common.enter(ctx, patience) {
+		b.gate.leave()
+		return cmp.Or(ctx.Err(), b.crowded(b.history.list(b.owner), b.common.most, "of all clients"))
+	}
+	return nil
+}
+
+// dismiss gives back what admit took.
+func (b *Box) dismiss() {
+	b.gate.leave()
+	if b.common != nil {
+		b.common.leave()
+	}
+}
+
+// crowded says which commands of the owner's stand in the way.
+func (b *Box) crowded(list []Record, most int, where string) error {
+	list = slices.DeleteFunc(list, func(r Record) bool { return r.Exit.Status != Running })
+	slices.SortFunc(list, func(x, y Record) int { return x.Started.Compare(y.Started) })
+	const named = 5
+	var names []string
+	for _, r := range list[:min(len(list), named)] {
+		names = append(names, fmt.Sprintf("%s %s (%d s)", r.ID, strconv.Quote(clip(r.Cmd, 40)), int(r.Exit.Took.Seconds())))
+	}
+	if more := len(list) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return Errorf(LimitReached, "Wait until one has ended (logs with waitSeconds), or end one with stop and its execId.",
+		"%d commands run %s, and no more are allowed at once; yours: %s", most, where, strings.Join(names, ", "))
+}
+
+// records tells of the runs of a box.
+func (b *Box) records() []Record {
+	b.mu.Lock()
+	runs := slices.Collect(maps.Values(b.runs))
+	b.mu.Unlock()
+	var list []Record
+	for _, r := range runs {
+		list = append(list, r.record())
+	}
+	return list
+}

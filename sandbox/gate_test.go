@@ -1,0 +1,68 @@
+package sandbox
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who waits is let in one by one, the first first, and who gives up is skipped.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{most: 2}
+		in := make(chan int, 10)
+		enter := func(n int, ctx context.Context, patience time.Duration) {
+			if g.enter(ctx, patience) {
+				in <- n
+			}
+		}
+		for n := range 2 {
+			enter(n, t.Context(), 0)
+		}
+		if g.enter(t.Context(), 0) {
+			t.Fatal("a third was let in")
+		}
+		gone, leave := context.WithCancel(t.Context())
+		for n, ctx := range []context.Context{t.Context(), gone, t.Context()} {
+			go enter(10+n, ctx, time.Hour)
+			synctest.Wait() // or who came first would be anybody's guess
+		}
+		go enter(13, t.Context(), time.Second)
+		synctest.Wait()
+		leave()
+		time.Sleep(2 * time.Second)
+		for range 4 { // two that waited, and the two that were inside
+			g.leave()
+			synctest.Wait()
+		}
+		close(in)
+		var order []int
+		for n := range in {
+			order = append(order, n)
+		}
+		if len(order) != 4 || order[2] != 10 || order[3] != 12 || g.inside != 0 || len(g.line) != 0 {
+			t.Errorf("%v, %d inside, %d in line", order, g.inside, len(g.line))
+		}
+	})
+}
+
+func TestGateLineIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range maxLine {
+			go g.enter(ctx, time.Hour)
+		}
+		synctest.Wait()
+		began := time.Now()
+		if g.enter(ctx, time.Hour) || time.Since(began) > 0 {
+			t.Error("one more was let wait")
+		}
+		cancel()
+		synctest.Wait()
+		if len(g.line) > 0 {
+			t.Errorf("%d wait that have gone", len(g.line))
+		}
+	})
+}
