@@ -14,7 +14,8 @@ type picker struct {
 	width int // longer lines are clipped to it
 	picks []pick
 	said  map[string]bool
-	more  string // names that there was no room for more about
+	more  string // a note that stands behind the lines
+	mask  masker
 }
 
 type pick struct {
@@ -46,18 +47,35 @@ func (p *picker) String() string {
 
 // take picks a line, with a note behind it, unless there is no room.
 func (p *picker) take(l line, note string) bool {
-	text := strings.TrimSpace(l.text)
+	text := strings.TrimSpace(p.mask.line(l.text))
 	if p.has(l.n) || p.repeats(text) {
 		return true
 	}
-	fixed := len(fmt.Sprintf("%d: %s\n", l.n, note))
+	if !p.put(l.n, text, note) {
+		return false
+	}
+	p.remember(text)
+	return true
+}
+
+// keep picks a line as take does, whatever it repeats, and with its indentation.
+func (p *picker) keep(l line, note string) {
+	if len(p.picks) >= KeptLines || p.has(l.n) {
+		return
+	}
+	if text := strings.TrimRight(p.mask.line(l.text), " \t"); text != "" {
+		p.put(l.n, text, note)
+	}
+}
+
+func (p *picker) put(n int, text, note string) bool {
+	fixed := len(fmt.Sprintf("%d: %s\n", n, note))
 	text = clipped(text, min(p.width, p.room-fixed))
 	if text == "" {
 		return false
 	}
 	p.room -= fixed + len(text)
-	p.picks = append(p.picks, pick{l.n, text + note})
-	p.remember(l.text)
+	p.picks = append(p.picks, pick{n, text + note})
 	return true
 }
 
@@ -131,34 +149,22 @@ func clipped(text string, room int) string {
 	return before + text[from:end] + after
 }
 
-// whole takes all of a small output, as it is.
-func (p *picker) whole(s *Summarizer) bool {
+// whole returns all of a small output, as it is but for secrets.
+func (p *picker) whole(s *Summarizer) (string, bool) {
 	if s.lines > headLines+ringLines {
-		return false
+		return "", false
 	}
-	var all []pick
-	room := p.room + len(shownNote) - len(":\n")
+	var all []string
+	size := 0
 	for n := 1; n <= s.lines; n++ {
 		l, ok := s.lineAt(n)
-		if !ok {
-			return false
+		if size += len(l.text) + 1; !ok || size > 2*p.room || strings.Contains(l.text, seam) {
+			return "", false
 		}
-		if room -= len(l.text) + 1; room < 0 {
-			return false
-		}
-		all = append(all, pick{n, l.text})
+		all = append(all, l.text)
 	}
-	p.picks = all
-	return true
-}
-
-// plain returns the lines picked without their numbers: all of them are there.
-func (p *picker) plain() string {
-	var b strings.Builder
-	for _, k := range p.picks {
-		b.WriteString(k.text + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	text := p.mask.text(strings.Join(all, "\n"))
+	return text, len(text) <= p.room+len(shownNote)-len(":\n\n")
 }
 
 // lineAt returns a line of the beginning or the end.

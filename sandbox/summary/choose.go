@@ -233,13 +233,17 @@ func (s *Summarizer) takeParts(p *picker, list []*failure, from, to role) {
 			if x.role < from || x.role > to {
 				continue
 			}
-			note := ""
-			if x.role == title && f.name == "" {
-				note = repeated(f.count, f.first, f.last)
-			}
-			p.take(x.line, note)
+			p.take(x.line, f.note(x))
 		}
 	}
+}
+
+// note tells behind its first line how often a failure without a name was told of.
+func (f *failure) note(x piece) string {
+	if x.role != title || f.name != "" {
+		return ""
+	}
+	return repeated(f.count, f.first, f.last)
 }
 
 // repeated tells how often a line stands in the output, but for numbers.

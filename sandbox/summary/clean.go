@@ -2,12 +2,12 @@ package summary
 
 import (
 	"bytes"
-	"strings"
+	"slices"
 	"unicode/utf8"
 )
 
 // A line is one line of the output without escape sequences and control
-// characters. A very long one has … where something is left out.
+// characters. A very long one has a seam where something is left out.
 type line struct {
 	n    int // counted from 1
 	text string
@@ -61,7 +61,7 @@ func (c *cleaner) end(emit func([]byte)) {
 }
 
 func (c *cleaner) newline(emit func([]byte)) {
-	emit(tidy(c.buf.bytes()))
+	emit(c.buf.bytes())
 	c.buf.reset()
 	c.state, c.cr, c.begun = text, false, false
 }
@@ -178,25 +178,32 @@ func tidy(p []byte) []byte {
 
 // A longLine holds a line up to longest bytes, and of a longer one its
 // beginning, its end, and what stands around its first trigger between them.
+// At each seam it holds margin bytes more than is shown: see masker.
 type longLine struct {
 	head   []byte
-	tail   []byte // a ring once it is tailPart long
+	tail   []byte // a ring once it is full
 	start  int
 	over   bool // longer than longest
 	last   uint32
 	found  bool
 	window []byte
-	behind int // bytes still to be added to window
+	behind int // bytes since the trigger
 }
 
+// Longest is as much as head and tail hold, so that they do not overlap.
 const (
-	longest    = 4096
+	longest    = headPart + margin + margin + tailPart
 	headPart   = 2048
 	tailPart   = 1024
 	windowPart = 256 // on either side of the trigger
+	margin     = 512
 )
 
-const clip = "…"
+const (
+	clip = "…"
+	// seam stands in a line where something is left out. No clean text has it.
+	seam = "\x00"
+)
 
 func (l *longLine) reset() {
 	*l = longLine{head: l.head[:0], tail: l.tail[:0], window: l.window[:0]}
@@ -209,11 +216,11 @@ func (l *longLine) add(b byte) {
 		}
 		return
 	}
-	if len(l.tail) < tailPart {
+	if len(l.tail) < margin+tailPart {
 		l.tail = append(l.tail, b)
 	} else {
 		l.tail[l.start] = b
-		l.start = (l.start + 1) % tailPart
+		l.start = (l.start + 1) % len(l.tail)
 	}
 	l.watch(b)
 }
@@ -221,8 +228,8 @@ func (l *longLine) add(b byte) {
 // overflow turns from holding all of the line to holding parts of it.
 func (l *longLine) overflow() {
 	l.over = true
-	rest := bytes.Clone(l.head[headPart:])
-	l.head = l.head[:headPart]
+	rest := bytes.Clone(l.head[headPart+margin:])
+	l.head = l.head[:headPart+margin]
 	for _, b := range rest {
 		l.add(b)
 	}
@@ -230,22 +237,20 @@ func (l *longLine) overflow() {
 
 // watch looks for the first trigger behind the head.
 func (l *longLine) watch(b byte) {
-	if l.behind > 0 {
-		l.window = append(l.window, b)
-		l.behind--
+	if l.found {
+		if l.behind++; l.behind <= windowPart+margin {
+			l.window = append(l.window, b)
+		}
+		return
 	}
-	l.last = fold(l.last, b)
-	if !l.found && triggers.has(l.last) {
+	if l.last = fold(l.last, b); triggers.has(l.last) {
 		l.found = true
-		end := l.end()
-		l.window = append(l.window[:0], end[max(0, len(end)-windowPart):]...)
-		l.behind = windowPart
+		before := slices.Concat(l.head, l.end())
+		l.window = append(l.window[:0], before[len(before)-margin-windowPart:]...)
 	}
 }
 
-func (l *longLine) end() []byte {
-	return append(l.tail[l.start:len(l.tail):len(l.tail)], l.tail[:l.start]...)
-}
+func (l *longLine) end() []byte { return slices.Concat(l.tail[l.start:], l.tail[:l.start]) }
 
 // back takes the last character back.
 func (l *longLine) back() {
@@ -256,16 +261,20 @@ func (l *longLine) back() {
 	l.head = l.head[:len(l.head)-n]
 }
 
-// bytes returns what is held, with … where something is left out.
+// bytes returns what is held, tidy, with a seam where something is left out.
 func (l *longLine) bytes() []byte {
 	if !l.over {
-		return l.head
+		return tidy(l.head)
 	}
-	parts := []string{wholeRunes(l.head)}
-	if l.found {
-		parts = append(parts, wholeRunes(l.window))
+	parts := [][]byte{l.head}
+	if l.found && l.behind >= windowPart+tailPart { // else the end has it, or some of it
+		parts = append(parts, l.window)
 	}
-	return []byte(strings.Join(append(parts, wholeRunes(l.end())), clip))
+	parts = append(parts, l.end())
+	for i, p := range parts {
+		parts[i] = tidy([]byte(wholeRunes(p)))
+	}
+	return bytes.Join(parts, []byte(seam))
 }
 
 // wholeRunes drops characters that are cut in two at either end.

@@ -46,7 +46,7 @@ type member struct {
 
 const (
 	maxMembers = 64
-	maxMember  = 160
+	maxMember  = 160 // bytes of one; a margin more is held: see masker
 	maxDepth   = 64
 	maxArrays  = 6
 )
@@ -65,7 +65,7 @@ func (j *jsonScan) step(b byte) {
 		j.state = jsonNot // a terminal would show something else than stands here
 		return
 	}
-	if j.keep && len(j.raw) < maxMember {
+	if j.keep && len(j.raw) < maxMember+margin {
 		j.raw = append(j.raw, b)
 	}
 	switch j.state {
@@ -153,7 +153,11 @@ func (j *jsonScan) close() {
 		return
 	}
 	if j.stack[last] == '[' && last <= 2 && j.lengths[last] > 0 && len(j.arrays) < maxArrays {
-		j.arrays = append(j.arrays, strings.TrimSpace(fmt.Sprintf("%s [%d]", j.names[last], j.lengths[last]+1)))
+		name := j.names[last]
+		if len(name) >= maxMember {
+			name = clip // it may be cut
+		}
+		j.arrays = append(j.arrays, strings.TrimSpace(fmt.Sprintf("%s [%d]", name, j.lengths[last]+1)))
 	}
 	j.stack, j.lengths, j.names = j.stack[:last], j.lengths[:last], j.names[:last]
 	j.keep, j.wantKey = false, false
@@ -168,19 +172,19 @@ func (j *jsonScan) endMember(behind int) {
 		return
 	}
 	j.keep = false
-	text := j.raw
-	if len(text) < maxMember {
-		text = text[:len(text)-behind]
+	if len(j.raw) == maxMember+margin {
+		j.remember(wholeRunes(j.raw), seam)
+	} else {
+		j.remember(string(j.raw[:len(j.raw)-behind]), "")
 	}
-	j.remember(wholeRunes(text))
 }
 
-func (j *jsonScan) remember(text string) {
+func (j *jsonScan) remember(text, end string) {
 	worth := memberWorth(j.key, slices.Contains(j.stack, '['), len(j.stack))
 	if worth == 0 || len(j.members) >= maxMembers || !plain([]byte(text)) {
 		return
 	}
-	j.members = append(j.members, member{len(j.members), text, worth})
+	j.members = append(j.members, member{len(j.members), text + end, worth})
 }
 
 // telling are names of members that say how things went.
@@ -202,7 +206,7 @@ func memberWorth(key string, inArray bool, depth int) int {
 func (j *jsonScan) take(p *picker) {
 	note := ""
 	if len(j.arrays) > 0 {
-		note = "arrays: " + strings.Join(j.arrays, ", ")
+		note = p.mask.text("arrays: " + strings.Join(j.arrays, ", "))
 		note = clipped(note, min(len(note), p.room/4))
 	}
 	room := p.room - len("1: \n") - len(note)
@@ -210,6 +214,10 @@ func (j *jsonScan) take(p *picker) {
 	slices.SortStableFunc(list, func(a, b member) int { return cmp.Compare(b.worth, a.worth) })
 	var chosen []member
 	for _, m := range list {
+		m.text = p.mask.line(m.text)
+		if len(m.text) > maxMember {
+			m.text = wholeRunes([]byte(m.text[:maxMember]))
+		}
 		if room -= len(m.text) + len(clip); room < len(clip) {
 			break
 		}

@@ -12,8 +12,14 @@ import (
 // A listing counts the directories of the files that lines begin with, as find
 // and grep print them.
 type listing struct {
-	dirs  map[string]*int
+	dirs  map[string]*directory
 	lines int // that begin with a path
+	mask  masker
+}
+
+type directory struct {
+	name  string // as it may be shown
+	lines int
 }
 
 const (
@@ -32,18 +38,18 @@ func (l *listing) add(n int, text []byte) {
 		return
 	}
 	l.lines++
-	count := l.dirs[string(dir)]
-	if count == nil {
+	d := l.dirs[string(dir)]
+	if d == nil {
 		if len(l.dirs) >= maxDirs {
 			return
 		}
 		if l.dirs == nil {
-			l.dirs = make(map[string]*int)
+			l.dirs = make(map[string]*directory)
 		}
-		count = new(int)
-		l.dirs[string(dir)] = count
+		d = &directory{name: string(dirOf([]byte(l.mask.line(string(text)))))}
+		l.dirs[string(dir)] = d
 	}
-	*count++
+	d.lines++
 }
 
 // dirOf returns the directory of the path that a line begins with.
@@ -62,12 +68,12 @@ func (l *listing) note(lines int) string {
 	if lines < minListing || 4*l.lines < 3*lines || len(l.dirs) < 2 {
 		return ""
 	}
-	names := slices.SortedFunc(maps.Keys(l.dirs), func(a, b string) int {
-		return cmp.Or(cmp.Compare(*l.dirs[b], *l.dirs[a]), strings.Compare(a, b))
+	dirs := slices.SortedFunc(maps.Values(l.dirs), func(a, b *directory) int {
+		return cmp.Or(cmp.Compare(b.lines, a.lines), strings.Compare(a.name, b.name))
 	})
 	parts := make([]string, 0, showDirs)
-	for _, name := range names[:min(showDirs, len(names))] {
-		parts = append(parts, fmt.Sprintf("%s %d", name, *l.dirs[name]))
+	for _, d := range dirs[:min(showDirs, len(dirs))] {
+		parts = append(parts, fmt.Sprintf("%s %d", d.name, d.lines))
 	}
 	return "lines by directory: " + strings.Join(parts, ", ")
 }

@@ -24,6 +24,8 @@ type Summarizer struct {
 	bytes   int64
 	binary  string // what kind of bytes these are, if they are no text
 
+	mask   masker
+	key    keyBlock
 	clean  cleaner
 	lines  int
 	head   []line
@@ -38,6 +40,13 @@ type Summarizer struct {
 type Options struct {
 	Cmd    string // the command line; it helps to know lists of files
 	Budget int    // of the summary, in bytes; 0 is 800
+	Kept   int    // bytes of lines in a Digest; 0 is KeptBytes, which is the most
+
+	// Mask hides secrets in a text; nil hides nothing. It is given lines whole
+	// where that is possible, and must leave alone what it has masked. It is
+	// called from Write, too. All text that leaves has passed through it; private
+	// keys in PEM, of which no line tells that it is a part, are hidden without it.
+	Mask func(string) string
 }
 
 // defaultBudget is about 200 tokens.
@@ -59,7 +68,11 @@ func New(o Options) *Summarizer {
 		o.Budget = defaultBudget
 	}
 	o.Budget = max(o.Budget, minBudget)
-	s := &Summarizer{options: o, seen: newTemplates()}
+	if o.Kept <= 0 || o.Kept > KeptBytes {
+		o.Kept = KeptBytes
+	}
+	s := &Summarizer{options: o, mask: o.Mask, seen: newTemplates(o.Mask)}
+	s.list.mask = o.Mask
 	s.finder.tail = &s.tail
 	return s
 }
@@ -107,6 +120,9 @@ func (s *Summarizer) read(p []byte) {
 // take reads one clean line.
 func (s *Summarizer) take(text []byte) {
 	s.lines++
+	if s.mask != nil {
+		text = s.key.hide(text)
+	}
 	if len(s.head) < headLines {
 		s.head = append(s.head, line{s.lines, string(text)})
 	}
@@ -134,23 +150,28 @@ const (
 // bytes of valid UTF-8 without control characters. The same output gives the
 // same summary in whatever pieces it was written.
 func (s *Summarizer) Summary(exit Exit) string {
-	if !s.ended {
-		if !s.decided {
-			s.decide()
-		}
-		s.clean.end(s.take)
-		s.finder.end()
-		s.ended = true
-	}
-	p := picker{room: s.options.Budget, width: wideLine}
+	s.end()
 	verdict := s.verdict(exit)
-	p.room -= len(verdict) + len(shownNote)
-	switch {
-	case s.binary != "" || s.lines == 0:
+	if s.binary != "" || s.lines == 0 {
 		return verdict
-	case p.whole(s):
-		return verdict + ":\n" + p.plain()
+	}
+	p := picker{room: s.options.Budget - len(verdict) - len(shownNote), width: wideLine, mask: s.mask}
+	if text, ok := p.whole(s); ok {
+		return verdict + ":\n" + text
 	}
 	s.choose(&p, exit)
 	return strings.TrimSuffix(verdict+p.note()+"\n"+p.String(), "\n")
+}
+
+// end reads what no newline ended. After it, the output is as it is.
+func (s *Summarizer) end() {
+	if s.ended {
+		return
+	}
+	if !s.decided {
+		s.decide()
+	}
+	s.clean.end(s.take)
+	s.finder.end()
+	s.ended = true
 }

@@ -75,6 +75,8 @@ func checkHolds(t *testing.T, output []byte, budget, code, piece int) {
 		t.Errorf("not inert: %q", text)
 	}
 	checkVerbatim(t, output, text)
+	digest := s.Digest(Exit{Code: code})
+	checkDigest(t, output, digest, KeptBytes)
 
 	pieces := New(Options{Budget: budget})
 	for rest := output; len(rest) > 0; {
@@ -84,6 +86,9 @@ func checkHolds(t *testing.T, output []byte, budget, code, piece int) {
 	}
 	if again := pieces.Summary(Exit{Code: code}); again != text {
 		t.Errorf("in pieces of %d:\n%s\nat once:\n%s", piece, again, text)
+	}
+	if again := pieces.Digest(Exit{Code: code}); again != digest {
+		t.Errorf("in pieces of %d:\n%s\nat once:\n%s", piece, again.Kept, digest.Kept)
 	}
 }
 

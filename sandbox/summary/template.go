@@ -13,6 +13,7 @@ type template struct {
 // are not counted; loud ones have room of their own.
 type templates struct {
 	table map[uint64]*template
+	mask  masker
 }
 
 const (
@@ -22,7 +23,7 @@ const (
 	loudSample  = 480
 )
 
-func newTemplates() templates { return templates{make(map[uint64]*template)} }
+func newTemplates(mask masker) templates { return templates{make(map[uint64]*template), mask} }
 
 // add counts a line and returns its template.
 func (t templates) add(n int, text []byte, loud bool) *template {
@@ -32,7 +33,7 @@ func (t templates) add(n int, text []byte, loud bool) *template {
 		if len(t.table) >= maxQuiet && (!loud || len(t.table) >= maxLoud) {
 			return &template{count: 1}
 		}
-		e = &template{first: n, sample: sampleOf(text, loud)}
+		e = &template{first: n, sample: t.sampleOf(text, loud)}
 		t.table[hash] = e
 	}
 	e.count++
@@ -46,7 +47,8 @@ func (t templates) add(n int, text []byte, loud bool) *template {
 // of returns the template of a line, nil where it was not counted.
 func (t templates) of(text string) *template { return t.table[templateHash([]byte(text))] }
 
-func sampleOf(text []byte, loud bool) string {
+// sampleOf is the line, or its beginning, and then masked before it is cut.
+func (t templates) sampleOf(text []byte, loud bool) string {
 	room := quietSample
 	if loud {
 		room = loudSample
@@ -54,7 +56,11 @@ func sampleOf(text []byte, loud bool) string {
 	if len(text) <= room {
 		return string(text)
 	}
-	return wholeRunes(text[:room]) + clip
+	line := t.mask.line(string(text))
+	if len(line) <= room {
+		return line
+	}
+	return wholeRunes([]byte(line[:room])) + clip
 }
 
 const prime = 0x100000001b3

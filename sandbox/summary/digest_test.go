@@ -1,0 +1,86 @@
+package summary
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// checkDigest sees that a digest is within its bounds and that each of its lines
+// is text of the output's line of that number.
+func checkDigest(t *testing.T, output []byte, d Digest, kept int) {
+	t.Helper()
+	if len(d.Kept) > kept || strings.Count(d.Kept, "\n") > KeptLines {
+		t.Errorf("kept %d bytes in %d lines", len(d.Kept), strings.Count(d.Kept, "\n"))
+	}
+	if strings.ContainsFunc(d.Kept, forbidden) {
+		t.Errorf("not inert: %q", d.Kept)
+	}
+	checkVerbatim(t, output, "kept\n"+d.Kept)
+	last := 0
+	for l := range strings.Lines(d.Kept) {
+		n := 0
+		if fmt.Sscanf(l, "%d:", &n); n <= last {
+			t.Errorf("line %d comes after line %d", n, last)
+		}
+		last = n
+	}
+}
+
+func TestDigest(t *testing.T) {
+	for _, set := range []string{"dev", "own"} {
+		for _, c := range loadCases(t, set) {
+			exit := Exit{Code: c.exit}
+			s := New(Options{Cmd: c.cmd})
+			s.Write(c.output)
+			d := s.Digest(exit)
+			checkDigest(t, c.output, d, KeptBytes)
+			if again := s.Digest(exit); again != d {
+				t.Errorf("%s: another digest the second time", c.name)
+			}
+			if got := s.Summary(exit); got != d.Summary || got != c.summarize(0) {
+				t.Errorf("%s: another summary after the digest", c.name)
+			}
+			if len(c.output) > 100 && s.binary == "" && len(d.Kept) < 80 {
+				t.Errorf("%s: only %q is kept", c.name, d.Kept)
+			}
+		}
+	}
+}
+
+// TestDigestKeeps sees that failures, both ends and the odd line are kept out of
+// a long log, and that a failing test run does not push the ends out.
+func TestDigestKeeps(t *testing.T) {
+	var log bytes.Buffer
+	log.WriteString("first of all\n")
+	for i := range 3000 {
+		fmt.Fprintf(&log, "--- FAIL: TestNumber%d (0.00s)\n    number_test.go:%d: got %d\n", i, i, i)
+		if i == 1500 {
+			log.WriteString("WARN the disk is nearly full\n")
+		}
+	}
+	log.WriteString("last of all\n")
+	for _, kept := range []int{0, 4000, 10 * KeptBytes} {
+		s := New(Options{Kept: kept})
+		s.Write(log.Bytes())
+		d := s.Digest(Exit{Code: 1})
+		for _, want := range []string{"1: first of all\n", "2: --- FAIL: TestNumber0 ", "3:     number_test.go:0: got 0\n", "WARN the disk", "6003: last of all\n"} {
+			if !strings.Contains("\n"+d.Kept, want) {
+				t.Errorf("of %d bytes, %q is missing", kept, want)
+			}
+		}
+		if limit := cmp.Or(min(kept, KeptBytes), KeptBytes); len(d.Kept) > limit {
+			t.Errorf("%d bytes, of at most %d", len(d.Kept), limit)
+		}
+	}
+}
+
+func TestDigestOfBinary(t *testing.T) {
+	s := New(Options{})
+	s.Write([]byte("\x7fELF\x00\x00"))
+	if d := s.Digest(Exit{}); d.Kept != "" || d.Summary == "" || d.Bytes != 6 {
+		t.Errorf("got %+v", d)
+	}
+}
