@@ -30,7 +30,7 @@ const patience = 30 * time.Second
 // newServer returns a server with the real tools over real agents.
 func newServer(t testing.TB) *Server {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
-	set := &tools.Set{Manager: m, Owner: Owner}
+	set := &tools.Set{Manager: m, Owner: Owner, Hurried: Hurried}
 	return &Server{Manager: m, Tools: set.Tools(), Resources: set.Resources(), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
 }
 

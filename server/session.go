@@ -14,11 +14,15 @@ import (
 )
 
 const (
-	// maxCalls is how many calls of one session may run at once. On stdio
-	// mcp-go has a hundred workers; those above the limit stay free to refuse
-	// what is too much and to carry out stop, so that a session whose every
-	// call hangs can still be helped.
-	maxCalls = 90
+	// maxPatient is how many calls of one session may wait for a command at
+	// once. Those above it start theirs and are answered that it runs. On stdio
+	// mcp-go has a hundred workers; the rest of them stay free, so that a session
+	// whose every call hangs can still be helped.
+	maxPatient = 90
+
+	// maxCalls is how many calls of one session may be under way at all. The
+	// last workers refuse what is too much and carry out stop.
+	maxCalls = 98
 
 	// idleTimeout is how long a session stays known without a call. Most
 	// clients end without a word, and a laptop that sleeps over night should
@@ -55,6 +59,14 @@ func Owner(ctx context.Context) string {
 	return local
 }
 
+type hurryKey struct{}
+
+// Hurried reports whether a call must not wait: too many others do.
+func Hurried(ctx context.Context) bool {
+	hurried, _ := ctx.Value(hurryKey{}).(bool)
+	return hurried
+}
+
 // A session is a client's stay: the calls that it has under way, which end
 // with it.
 type session struct {
@@ -83,6 +95,9 @@ func (s *session) enter(ctx context.Context, most int) (context.Context, func(),
 	if len(s.calls) >= most {
 		return nil, nil, sandbox.Errorf(sandbox.LimitReached, "Wait until one has ended, or stop a box.",
 			"%d calls are under way, and no more are allowed at once", len(s.calls))
+	}
+	if len(s.calls) >= maxPatient {
+		ctx = context.WithValue(ctx, hurryKey{}, true)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	n := s.next

@@ -258,36 +258,55 @@ func TestStalledClient(t *testing.T) {
 	}
 }
 
-// TestBusy: when every call that is allowed hangs, pings are answered, one more
-// call is refused, and stop puts an end to it.
+// TestBusy: when a hundred commands hang in several boxes, pings are answered,
+// those whose calls cannot wait are told that they run, one more than may run is
+// refused at once, and stop puts an end to them.
 func TestBusy(t *testing.T) {
+	const hung, boxes = 100, 4
 	s := newServer(t)
+	s.Manager.MaxRuns = hung
 	w := serveStdio(t, s)
 	w.ask(initialize(1, "2025-11-25"))
-	m := w.ask(toolCall(2, "start", `{}`))
-	id := fields(t, m.Result["structuredContent"])["id"].(string)
-	hang := fmt.Sprintf(`{"cmd":"sleep 1000","containerId":%q,"waitSeconds":600}`, id)
-	for i := range maxCalls {
-		w.send(toolCall(100+i, "exec", hang))
+	var ids []string
+	for i := range boxes {
+		m := w.ask(toolCall(10+i, "start", `{}`))
+		ids = append(ids, fields(t, m.Result["structuredContent"])["id"].(string))
 	}
-	box := s.Manager.Boxes(local)[0]
-	await(t, func() bool { return box.Live() == maxCalls })
-
+	hang := func(call int) string {
+		return toolCall(call, "exec", fmt.Sprintf(`{"cmd":"sleep 1000","containerId":%q,"waitSeconds":600}`, ids[call%boxes]))
+	}
+	for i := range maxPatient {
+		w.send(hang(100 + i))
+	}
+	live := func() (n int) {
+		for _, b := range s.Manager.Boxes(local) {
+			n += b.Live()
+		}
+		return n
+	}
+	await(t, func() bool { return live() == maxPatient })
+	for i := maxPatient; i < hung; i++ {
+		if m := w.ask(hang(100 + i)); fields(t, m.Result["structuredContent"])["status"] != "running" {
+			t.Errorf("%+v", m)
+		}
+	}
 	start := time.Now()
 	if m := w.ask(`{"jsonrpc":"2.0","id":3,"method":"ping"}`); m.ID != 3.0 || m.Error != nil {
 		t.Errorf("ping: %+v", m)
 	}
 	t.Logf("ping took %v", time.Since(start))
-	if m := w.ask(toolCall(4, "exec", hang)); fields(t, m.Result["structuredContent"])["code"] != sandbox.LimitReached {
-		t.Errorf("one call too many: %+v", m)
+	if m := w.ask(hang(4)); fields(t, m.Result["structuredContent"])["code"] != sandbox.LimitReached {
+		t.Errorf("one command too many: %+v", m)
 	}
-	w.send(toolCall(5, "stop", fmt.Sprintf(`{"containerId":%q}`, id)))
+	for i, id := range ids {
+		w.send(toolCall(20+i, "stop", fmt.Sprintf(`{"containerId":%q}`, id)))
+	}
 	answered := map[any]bool{}
-	for range maxCalls + 1 {
+	for range maxPatient + boxes {
 		answered[w.next().ID] = true
 	}
-	if len(answered) != maxCalls+1 || !answered[5.0] {
-		t.Errorf("%d of %d calls were answered", len(answered), maxCalls+1)
+	if len(answered) != maxPatient+boxes {
+		t.Errorf("%d of %d calls were answered", len(answered), maxPatient+boxes)
 	}
 }
 

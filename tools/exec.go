@@ -141,10 +141,7 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 	if err != nil {
 		return ExecResult{}, err
 	}
-	wait := s.wait()
-	if args.WaitSeconds != nil {
-		wait = seconds(*args.WaitSeconds)
-	}
+	wait := s.patience(ctx, args.WaitSeconds, s.wait())
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
 	command.Patience = wait

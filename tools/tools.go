@@ -48,6 +48,7 @@ const (
 type Set struct {
 	Manager  *sandbox.Manager
 	Owner    func(ctx context.Context) string // whose call this is; nil: one owner, "", for all
+	Hurried  func(ctx context.Context) bool   // whether this call must not wait for a command; nil: none must not
 	Wait     time.Duration                    // how long exec waits where the call does not say; 0: 45 s
 	Timeout  time.Duration                    // after which a command is killed where the call does not say; 0: 600 s
 	Limits   excerpt.Limits                   // how much output a result shows; 0: 8000 whole, else 4000
@@ -88,6 +89,18 @@ func (s *Set) owner(ctx context.Context) string {
 func (s *Set) wait() time.Duration    { return cmp.Or(s.Wait, defaultWait) }
 func (s *Set) timeout() time.Duration { return cmp.Or(s.Timeout, defaultTimeout) }
 func (s *Set) maxBytes() int          { return cmp.Or(s.MaxBytes, defaultMaxBytes) }
+
+// patience is how long a call waits for a command, which may ask for so many
+// seconds.
+func (s *Set) patience(ctx context.Context, asked *float64, otherwise time.Duration) time.Duration {
+	switch {
+	case s.Hurried != nil && s.Hurried(ctx):
+		return 0
+	case asked != nil:
+		return seconds(*asked)
+	}
+	return otherwise
+}
 
 // limits says how much output a call is shown, which may ask for so many bytes.
 func (s *Set) limits(asked *int) excerpt.Limits {

@@ -66,7 +66,7 @@ func newServer(c *call) (*server.Server, error) {
 		return nil, err
 	}
 	set := newTools(c.config, manager, c.log)
-	set.Owner = server.Owner
+	set.Owner, set.Hurried = server.Owner, server.Hurried
 	return &server.Server{Manager: manager, Tools: set.Tools(), Resources: set.Resources(), Version: version(), Logger: c.log}, nil
 }
 
