@@ -80,7 +80,7 @@ func (d *digester) end(e Exit) {
 // read reads until the end, and leaves only the digest behind. It ends by itself
 // some milliseconds after the run, and nothing waits for it but Digest.
 func (d *digester) read() {
-	s := summary.New(summary.Options{Cmd: d.cmd})
+	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.secrets.Text})
 	var batch []byte
 	for {
 		batch = d.next(batch[:0])
@@ -89,7 +89,7 @@ func (d *digester) read() {
 		}
 		s.Write(batch)
 	}
-	d.written = summary.Digest{Cmd: d.cmd, Exit: d.exit, Summary: s.Summary(d.exit)}
+	d.written = s.Digest(d.exit)
 	close(d.done)
 }
 

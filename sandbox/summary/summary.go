@@ -57,7 +57,7 @@ const minBudget = 100
 
 // An Exit is how the command ended. Nothing else decides the verdict.
 type Exit struct {
-	Code     int
+	Code     int    // negative where nobody knows it
 	Signal   string // that ended it, such as SIGKILL; may be empty
 	TimedOut bool
 }

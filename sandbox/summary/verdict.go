@@ -8,6 +8,9 @@ import (
 // verdict is the first line: how the command ended and how much it said.
 func (s *Summarizer) verdict(exit Exit) string {
 	text := "exit " + strconv.Itoa(exit.Code)
+	if exit.Code < 0 {
+		text = "no exit code"
+	}
 	if why := exit.why(); why != "" {
 		text += " (" + why + ")"
 	}
