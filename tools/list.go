@@ -83,7 +83,7 @@ func (s *Set) list(owner string) listResult {
 	for _, run := range runs[:min(len(runs), maxListed)] {
 		r.Commands = append(r.Commands, listedRun{
 			ExecID: run.ID, Status: run.Exit.Status, ExitCode: exitCode(run.Exit), Signal: run.Exit.Signal,
-			Cmd: oneLine(run.Cmd, 200), ContainerID: run.Box, Started: clock(run.Started),
+			Cmd: oneLine(s.Manager.Secrets.Text(run.Cmd), 200), ContainerID: run.Box, Started: clock(run.Started),
 			DurationMs: run.Exit.Took.Milliseconds(), Lines: run.Log.Lines, LogPath: run.LogPath,
 		})
 	}

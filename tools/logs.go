@@ -146,8 +146,8 @@ func (a *logsArgs) query() (rawlog.Query, error) {
 	return q, nil
 }
 
-// logsResult is a page of what a command printed, made inert, and how the
-// command stands.
+// logsResult is a page of what a command printed, made inert and without its
+// secrets, and how the command stands.
 type logsResult struct {
 	Status      sandbox.Status `json:"status"`
 	ExitCode    *int           `json:"exitCode,omitempty"`
@@ -281,6 +281,7 @@ func (s *Set) view(ctx context.Context, owner, id string, q rawlog.Query) (view,
 	if err != nil {
 		return view{}, err
 	}
+	record.Cmd = s.Manager.Secrets.Text(record.Cmd)
 	v := view{record: record, page: rawlog.Page{Next: 1, Searched: true}}
 	log, err := s.Manager.Logs.Open(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -298,8 +299,10 @@ func (s *Set) view(ctx context.Context, owner, id string, q rawlog.Query) (view,
 	if i := slices.IndexFunc(log.Spans, func(s rawlog.Span) bool { return s.Stream == rawlog.Mixed }); i >= 0 {
 		v.mixed = log.Spans[i].Line + 1
 	}
-	v.page, err = log.Read(search, q)
-	return v, err
+	if v.page, err = log.Read(search, q); err != nil {
+		return view{}, err
+	}
+	return v, hideSecrets(log, v.page.Lines, q.Stream, s.Manager.Secrets.Ranges)
 }
 
 // awaitChange waits until there may be something new, and reports whether there

@@ -8,8 +8,8 @@
 // rather show a weak password than hide commit hashes and the names of tests.
 //
 // The caller masks before it cuts and shows, never afterwards, since half of a
-// secret has no form any more: Within is made for that. What is to stay true,
-// the raw log, must not pass through here.
+// secret has no form any more: Within and Ranges are made for that. What is to
+// stay true, the raw log, must not pass through here.
 package redact
 
 import (
@@ -51,10 +51,24 @@ func (r *Redactor) Text(s string) string {
 // Within returns p[from:to] as a part of p: a secret that lies across one of
 // the two borders is masked as if all of it were there.
 func (r *Redactor) Within(p []byte, from, to int) []byte {
+	return r.Ranges(p, [][2]int{{from, to}})[0]
+}
+
+// Ranges does what Within does for several parts, each from [0] to [1] and none
+// before the one that precedes it, and looks at p but once.
+func (r *Redactor) Ranges(p []byte, ranges [][2]int) [][]byte {
 	s := string(p)
-	var b bytes.Buffer
-	render(&b, s, from, to, r.find(s))
-	return b.Bytes()
+	spans := r.find(s)
+	parts := make([][]byte, len(ranges))
+	for i, x := range ranges {
+		for len(spans) > 0 && spans[0].to <= x[0] {
+			spans = spans[1:]
+		}
+		var b bytes.Buffer
+		render(&b, s, x[0], x[1], spans)
+		parts[i] = b.Bytes()
+	}
+	return parts
 }
 
 // A span is a secret within a text.
@@ -67,7 +81,10 @@ type stringWriter interface{ WriteString(string) (int, error) }
 
 func render(w stringWriter, s string, from, to int, spans []span) {
 	for _, x := range spans {
-		if x.to <= from || x.from >= to {
+		if x.from >= to {
+			break
+		}
+		if x.to <= from {
 			continue
 		}
 		if x.from > from {

@@ -1,0 +1,209 @@
+package tools
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/redact"
+)
+
+// The secrets are put together here, so that no scanner of repositories takes
+// them for real ones.
+const (
+	token   = "ghp" + "_0123456789abcdefghijABCDEFGHIJ012345"
+	setting = "a-configured-value"
+)
+
+// key is a private key of so many lines.
+func key(lines int) string {
+	var b strings.Builder
+	b.WriteString("-----BEGIN RSA " + "PRIVATE KEY-----\n")
+	for i := range lines {
+		fmt.Fprintf(&b, "KEYLINE%057d\n", i)
+	}
+	return b.String() + "-----END RSA " + "PRIVATE KEY-----\n"
+}
+
+// logOf returns a log of what was printed: each text to the stream that its
+// first letter names.
+func logOf(t *testing.T, printed ...string) *rawlog.Reader {
+	t.Helper()
+	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
+	log := store.Create(rawlog.Meta{Exec: "e1"})
+	for _, p := range printed {
+		log.Write(rawlog.Stream(p[0]), []byte(p[1:]))
+	}
+	log.Close()
+	r, err := store.Open("e1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// shown reads a page as the tool does.
+func shown(t *testing.T, log *rawlog.Reader, q rawlog.Query) string {
+	t.Helper()
+	page, err := log.Read(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hideSecrets(log, page.Lines, q.Stream, secrets().Ranges); err != nil {
+		t.Fatal(err)
+	}
+	return pageText(page, q)
+}
+
+func secrets() *redact.Redactor { return &redact.Redactor{Values: []string{setting}} }
+
+// Whatever page of a key is asked for, there is nothing of it in it.
+func TestPagesOfAKey(t *testing.T) {
+	plain := strings.Repeat("nothing of interest\n", 5000)
+	log := logOf(t, "o"+plain, "o"+key(180), "o"+plain)
+	for from := int64(4990); from < 5200; from++ {
+		for _, lines := range []int{1, 7, 500} {
+			text := shown(t, log, rawlog.Query{From: from, Most: lines, Bytes: pageBytes})
+			if strings.Contains(text, "KEYLINE") || strings.Contains(text, "PRIVATE") {
+				t.Fatalf("%d lines from %d on:\n%s", lines, from, text)
+			}
+		}
+	}
+	text := shown(t, log, rawlog.Query{From: 1, Most: 300, Bytes: pageBytes, Match: regexp.MustCompile(`KEYLINE0*7?7$`)})
+	if strings.Contains(text, "KEYLINE") || strings.Count(text, "\n") != 2 {
+		t.Errorf("%q", text)
+	}
+}
+
+// One stream's secret is masked though the other printed amid it.
+func TestSecretBetweenStreams(t *testing.T) {
+	var printed []string
+	for i, c := range token + " then " + setting {
+		printed = append(printed, "o"+string(c))
+		if i%7 == 3 {
+			printed = append(printed, "ewarn\n")
+		}
+	}
+	for line := range strings.Lines(key(50)) {
+		printed = append(printed, "e"+line, "obeat\n")
+	}
+	log := logOf(t, append(printed, "o\n")...)
+	for _, stream := range []rawlog.Stream{0, rawlog.Stdout, rawlog.Stderr} {
+		text := shown(t, log, rawlog.Query{From: 1, Most: 1000, Bytes: pageBytes, Stream: stream})
+		for _, part := range []string{token[:8], token[20:24], "configured", "KEYLINE"} {
+			if strings.Contains(text, part) {
+				t.Errorf("stream %q shows %s:\n%.500s", stream, part, text)
+			}
+		}
+		if stream != rawlog.Stdout && strings.Count(text, "warn") != 9 || stream == rawlog.Stdout && !strings.Contains(text, " then ") {
+			t.Errorf("stream %q lacks what is no secret:\n%.500s", stream, text)
+		}
+	}
+}
+
+// A line that is too long for a page is cut, and maybe through a secret.
+func TestSecretAtTheSeam(t *testing.T) {
+	for pad := range 80 {
+		long := strings.Repeat("x ", pageBytes/2-pad) + token + strings.Repeat(" y", 5000)
+		log := logOf(t, "oone\n"+long+"\n")
+		for _, q := range []rawlog.Query{
+			{From: 2, Most: 5, Bytes: pageBytes},
+			{Most: 1, Bytes: pageBytes - pad},
+			{From: 1, Most: 5, Bytes: pageBytes, Match: regexp.MustCompile(token[10+pad/4:])},
+			{From: 1, Most: 5, Bytes: pageBytes, Match: regexp.MustCompile(" y y")},
+		} {
+			if text := shown(t, log, q); strings.Contains(text, token[:6]) || strings.Contains(text, token[30:]) || len(text) < matchBytesShown {
+				t.Fatalf("%d, %+v: %.50q … %q", pad, q, text, text[max(0, len(text)-100):])
+			}
+		}
+	}
+}
+
+// matchBytesShown is less than what is shown of a long line.
+const matchBytesShown = 1000
+
+// A log without secrets is shown as it is, however it came about.
+func TestNothingToHide(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var printed []string
+	for range 3000 {
+		p := []byte{"oe"[r.IntN(2)]}
+		for range r.IntN(60) {
+			p = append(p, "ab c\n漢"[r.IntN(8)])
+		}
+		printed = append(printed, string(p))
+	}
+	log := logOf(t, printed...)
+	for range 300 {
+		q := rawlog.Query{From: 1 + r.Int64N(log.Lines()+5), Most: 1 + r.IntN(300), Bytes: 1 + r.IntN(pageBytes),
+			Stream: []rawlog.Stream{0, rawlog.Stdout, rawlog.Stderr}[r.IntN(3)]}
+		if r.IntN(2) == 0 {
+			q.Match, q.Context = regexp.MustCompile("a+b"), r.IntN(3)
+		}
+		page, err := log.Read(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, got := pageText(page, q), shown(t, log, q); got != want {
+			t.Fatalf("%+v:\n%q\nwant\n%q", q, got, want)
+		}
+	}
+}
+
+// In a log of a gigabyte a range is there at once, masked too.
+func TestRangeOfAGigabyte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes a gigabyte")
+	}
+	block := bytes.Repeat([]byte("a line of some output, as a build prints it\n"), 24_000)
+	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
+	log := store.Create(rawlog.Meta{Exec: "e1"})
+	lines := 0
+	for written := 0; written < 1<<30; written += len(block) {
+		log.Write(rawlog.Stdout, block)
+		lines += 24_000
+	}
+	log.Close()
+	best := time.Hour
+	for range 10 {
+		begin := time.Now()
+		r, err := store.Open("e1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := shown(t, r, rawlog.Query{From: int64(lines / 2), Most: pageLines, Bytes: pageBytes})
+		best = min(best, time.Since(begin))
+		r.Close()
+		if strings.Count(text, "\n") != pageLines {
+			t.Fatal(text)
+		}
+	}
+	t.Logf("%v", best)
+	if best > 20*time.Millisecond {
+		t.Errorf("a page took %v", best)
+	}
+}
+
+// What was given to run is shown too, where commands are told of.
+func TestSecretsInCommands(t *testing.T) {
+	s := newSet(t)
+	s.Manager.Secrets = secrets()
+	c := connect(t, s)
+	id := execID(t, c, `{"cmd":"echo `+token+` `+setting+`"}`)
+	resource, err := readResource(t, c, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, logs := callTool(t, c, "list", `{}`), logsOf(t, c, id, "")
+	for _, text := range []string{resource, list.text, list.json, logs.text, logs.json} {
+		if strings.Contains(text, token) || strings.Contains(text, setting) || !strings.Contains(text, "‹github token› ‹secret›") {
+			t.Errorf("%s", text)
+		}
+	}
+}
