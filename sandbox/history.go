@@ -53,6 +53,18 @@ func (m *Manager) Find(owner, id string) (Record, error) {
 	return m.recorded(head, written), nil
 }
 
+// Run returns a run of an owner that is under way, or whose leftovers are.
+func (m *Manager) Run(owner, id string) (*Run, error) {
+	if r := m.history.open(owner, id); r != nil {
+		return r, nil
+	}
+	record, err := m.Find(owner, id)
+	if err != nil {
+		return nil, err
+	}
+	return nil, Errorf(ExecNotFound, "Its output and how it ended are in logs.", "command %s is over", record.ID)
+}
+
 // recorded tells of a run what its log tells: this server may have been started
 // after it.
 func (m *Manager) recorded(x *rawlog.Index, written bool) Record {
@@ -170,6 +182,16 @@ func (h *history) find(owner, id string) (Record, bool) {
 	record = run.record()
 	record.Open, record.Changed = true, changed
 	return record, true
+}
+
+// open returns a run that is not over, nil where there is none.
+func (h *history) open(owner, id string) *Run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.runs[id]; p != nil && p.owner == owner {
+		return p.run
+	}
+	return nil
 }
 
 func (h *history) list(owner string) []Record {

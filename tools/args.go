@@ -126,6 +126,11 @@ func assign(p param, value json.RawMessage) error {
 		f, err := number(p.name, value)
 		*to = new(f)
 		return err
+	case *bool:
+		if json.Unmarshal(value, to) != nil {
+			return wrongType(p.name, "true or false", value)
+		}
+		return nil
 	case *map[string]string:
 		return assignMap(p.name, to, value)
 	}
@@ -229,6 +234,10 @@ func synonym(name string) string {
 		return "waitSeconds"
 	case "timeoutms", "timeoutsec", "limit":
 		return "timeoutSeconds"
+	case "runinbackground", "isbackground", "detach", "detached", "async":
+		return "background"
+	case "pty", "terminal":
+		return "tty"
 	case "maxoutput", "maxchars", "maxoutputtokens":
 		return "maxBytes"
 	}

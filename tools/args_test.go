@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 // give instead.
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"cmd":"ls","timeout":3}`:             `exec has no argument "timeout". Did you mean "timeoutSeconds"? Its arguments: cmd, containerId, workdir, env, stdin, waitSeconds, timeoutSeconds, maxBytes.`,
+		`{"cmd":"ls","timeout":3}`:             `exec has no argument "timeout". Did you mean "timeoutSeconds"? Its arguments: cmd, containerId, workdir, env, stdin, waitSeconds, timeoutSeconds, maxBytes, background.`,
 		`{"command":"ls"}`:                     `exec has no argument "command". Did you mean "cmd"?`,
 		`{"cmd":"ls","cwd":"/"}`:               `exec has no argument "cwd". Did you mean "workdir"?`,
 		`{"cmd":"ls","container_id":"b"}`:      `exec has no argument "container_id". Did you mean "containerId"?`,
@@ -176,7 +176,7 @@ func TestNearest(t *testing.T) {
 	}
 	for given, want := range map[string]string{
 		"script": "cmd", "work_dir": "workdir", "wait_seconds": "waitSeconds", "timeoutSecond": "timeoutSeconds", "environment": "env",
-		"comd": "cmd", "input": "stdin", "std_in": "stdin", "max_bytes": "maxBytes", "": "", "tty": "", "background": "",
+		"comd": "cmd", "input": "stdin", "std_in": "stdin", "max_bytes": "maxBytes", "": "", "xyzzy": "", "run_in_background": "background",
 		strings.Repeat("cmd", 1000): "",
 	} {
 		if got := nearest(given, names); got != want {

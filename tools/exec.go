@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -50,7 +51,8 @@ func (s *Set) execTool() mcp.Tool {
 			"stdin":{"type":"string"},
 			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v; 0 returns at once"},
 			"timeoutSeconds":{"type":"number","exclusiveMinimum":0,"maximum":%v,"description":"default %v"},
-			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"}
+			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"},
+			"background":{"type":"boolean","description":"return at once, no timeout"}
 			},"required":["cmd"],"additionalProperties":false}`,
 			maxWait.Seconds(), s.wait().Seconds(), maxTimeout.Seconds(), s.timeout().Seconds(), s.maxBytes(), s.limits(nil).Whole)),
 		RawOutputSchema: json.RawMessage(execOutput),
@@ -69,12 +71,14 @@ type ExecArgs struct {
 	WaitSeconds    *float64
 	TimeoutSeconds *float64
 	MaxBytes       *int
+	Background     bool // not waited for, and without a time limit unless one is given
 }
 
 func (a *ExecArgs) params() []param {
 	return []param{
 		{"cmd", &a.Cmd}, {"containerId", &a.ContainerID}, {"workdir", &a.Workdir}, {"env", &a.Env}, {"stdin", &a.Stdin},
 		{"waitSeconds", &a.WaitSeconds}, {"timeoutSeconds", &a.TimeoutSeconds}, {"maxBytes", &a.MaxBytes},
+		{"background", &a.Background},
 	}
 }
 
@@ -141,7 +145,11 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 	if err != nil {
 		return ExecResult{}, err
 	}
-	wait := s.patience(ctx, args.WaitSeconds, s.wait())
+	wait := s.wait()
+	if args.Background {
+		wait = 0
+	}
+	wait = s.patience(ctx, args.WaitSeconds, wait)
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
 	command.Patience = wait
@@ -150,6 +158,10 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 		return ExecResult{}, err
 	}
 	await(ctx, run, wait, progress)
+	if ctx.Err() != nil && !args.Background && !s.runsOn(ctx) {
+		run.Kill()
+		awaitDeath(run)
+	}
 	exit := run.Exit()
 	s.logger().Info("command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
 	if exit.Status == sandbox.Exited && exit.Err != nil {
@@ -173,6 +185,9 @@ func (s *Set) command(args ExecArgs, stdin io.Reader, limits excerpt.Limits) san
 		stdin = strings.NewReader(args.Stdin)
 	}
 	timeout := s.timeout()
+	if args.Background {
+		timeout = 0
+	}
 	if args.TimeoutSeconds != nil {
 		timeout = max(seconds(*args.TimeoutSeconds), time.Nanosecond)
 	}
@@ -190,8 +205,17 @@ func (s *Set) whole(limits excerpt.Limits) int {
 	return limits.Whole
 }
 
+// ErrDisconnected is the cause of a call's end where its client has gone, rather
+// than cancelled it.
+var ErrDisconnected = errors.New("the client disconnected")
+
+// runsOn reports whether a call that has ended leaves its command to run on.
+func (s *Set) runsOn(ctx context.Context) bool {
+	return s.RunOn && errors.Is(context.Cause(ctx), ErrDisconnected)
+}
+
 // await returns when the command has ended, when the wait is over, or when the
-// caller has gone and the command was killed for it.
+// caller has gone.
 func await(ctx context.Context, run *sandbox.Run, wait time.Duration, progress func(string)) {
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
@@ -204,8 +228,6 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, progress f
 		case <-patience.C:
 			return
 		case <-ctx.Done():
-			run.Kill()
-			awaitDeath(run)
 			return
 		case <-beat.C:
 			if progress != nil {

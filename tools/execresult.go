@@ -288,11 +288,11 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	var list []string
 	switch exit.Status {
 	case sandbox.Running:
-		list = append(list, fmt.Sprintf("It was not killed: it runs on until it ends or %s are over (timeoutSeconds).", took(run.Command.Timeout)))
+		list = append(list, runningHint(run.Command.Timeout))
 	case sandbox.TimedOut:
 		list = append(list, fmt.Sprintf("It was killed with all that it started after %s. Give a larger timeoutSeconds, or have it do less at once.", took(run.Command.Timeout)))
 	case sandbox.Killed:
-		list = append(list, killedHint(ctx))
+		list = append(list, killedHint(ctx, run.Box))
 	case sandbox.OOM:
 		list = append(list, "The container ran out of memory. Use less, e.g. fewer parallel jobs, or have the owner raise its memory limit.")
 	case sandbox.Lost:
@@ -308,11 +308,21 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	return list
 }
 
-func killedHint(ctx context.Context) string {
-	if ctx.Err() != nil {
-		return "The call was cancelled, so it was killed with all that it started."
+func runningHint(timeout time.Duration) string {
+	if timeout == 0 {
+		return "It runs on until it ends or is stopped: stop with its execId."
 	}
-	return "Its container was stopped."
+	return fmt.Sprintf("It was not killed: it runs on until it ends or %s are over (timeoutSeconds).", took(timeout))
+}
+
+func killedHint(ctx context.Context, box *sandbox.Box) string {
+	switch {
+	case ctx.Err() != nil:
+		return "The call was cancelled, so it was killed with all that it started."
+	case box.Gone() != nil:
+		return "Its container was stopped."
+	}
+	return "It was stopped, with all that it started."
 }
 
 func lostHint(err error) string {

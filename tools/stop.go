@@ -14,25 +14,35 @@ import (
 
 func stopTool() mcp.Tool {
 	return mcp.Tool{
-		Name:            "stop",
-		Description:     `Stop a container and all that runs in it; its logs stay. Without containerId: the one that you have.`,
-		RawInputSchema:  json.RawMessage(`{"type":"object","properties":{"containerId":{"type":"string"}},"additionalProperties":false}`),
+		Name: "stop",
+		Description: `Stop a command (execId) with all that it started, or a container and all that runs in it; logs stay. ` +
+			`Without arguments: the container that you have.`,
+		RawInputSchema: json.RawMessage(`{"type":"object","properties":{
+			"execId":{"type":"string"},
+			"containerId":{"type":"string"}
+			},"additionalProperties":false}`),
 		RawOutputSchema: json.RawMessage(stopOutput),
-		Annotations:     hints("Stop a container", true, false),
+		Annotations:     hints("Stop a command or container", true, false),
 	}
 }
 
-type stopArgs struct{ containerID string }
+type stopArgs struct{ execID, containerID string }
 
-func (a *stopArgs) params() []param { return []param{{"containerId", &a.containerID}} }
+func (a *stopArgs) params() []param {
+	return []param{{"execId", &a.execID}, {"containerId", &a.containerID}}
+}
 
 type stopResult struct {
+	ExecID      string `json:"execId,omitempty"` // only of a command
 	ContainerID string `json:"containerId"`
-	Status      string `json:"status"`
+	Status      string `json:"status"` // "stopped", or of a command how it ended
 	DurationMs  int64  `json:"durationMs"`
+
+	took time.Duration
 }
 
 const stopOutput = `{"type":"object","properties":{
+	"execId":{"type":"string"},
 	"containerId":{"type":"string"},
 	"status":{"type":"string"},
 	"durationMs":{"type":"integer"},
@@ -41,27 +51,54 @@ const stopOutput = `{"type":"object","properties":{
 
 func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args stopArgs
-	if err := parse(req, args.params()); err != nil {
-		return Failed(err), nil
+	err := parse(req, args.params())
+	if err == nil && args.execID != "" && args.containerID != "" {
+		err = invalid("Give execId for the one command, containerId for all that runs there.", "stop is given both an execId and a containerId")
 	}
-	begin := time.Now()
-	id, err := s.stop(s.owner(ctx), clip(args.containerID))
 	if err != nil {
 		return Failed(err), nil
 	}
-	after := time.Since(begin)
-	return reply(stopResult{id, "stopped", after.Milliseconds()}, fmt.Sprintf("stopped · containerId %s · %s\n", id, took(after))), nil
+	begin := time.Now()
+	r, err := s.stop(s.owner(ctx), clip(args.execID), clip(args.containerID))
+	if err != nil {
+		return Failed(err), nil
+	}
+	r.took = time.Since(begin)
+	r.DurationMs = r.took.Milliseconds()
+	return reply(r, r.text()), nil
 }
 
-func (s *Set) stop(owner, id string) (string, error) {
+func (s *Set) stop(owner, execID, containerID string) (stopResult, error) {
+	if execID != "" {
+		return s.stopRun(owner, execID)
+	}
 	var err error
-	if id == "" {
-		id, err = s.only(owner)
+	if containerID == "" {
+		containerID, err = s.only(owner)
 	}
 	if err == nil {
-		err = s.Manager.Stop(owner, id)
+		err = s.Manager.Stop(owner, containerID)
 	}
-	return id, err
+	return stopResult{ContainerID: containerID, Status: "stopped"}, err
+}
+
+// stopRun ends a command, and returns when it has ended.
+func (s *Set) stopRun(owner, id string) (stopResult, error) {
+	run, err := s.Manager.Run(owner, id)
+	if err != nil {
+		return stopResult{}, err
+	}
+	run.Kill()
+	awaitDeath(run)
+	return stopResult{ExecID: id, ContainerID: run.Box.ID, Status: string(run.Exit().Status)}, nil
+}
+
+func (r stopResult) text() string {
+	what := "containerId " + r.ContainerID
+	if r.ExecID != "" {
+		what = "execId " + r.ExecID + " in " + what
+	}
+	return fmt.Sprintf("%s · %s · %s\n", r.Status, what, took(r.took))
 }
 
 // only returns the box that an owner means who does not say which: the one that

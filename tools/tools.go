@@ -55,6 +55,7 @@ type Set struct {
 	MaxBytes int                              // how much a call may ask for; 0: 100,000
 	Model    Model                            // summarises in place of the built-in; nil: none does
 	Terse    bool                             // no output is summarised
+	RunOn    bool                             // a client that disconnects leaves its commands running; else it cancels its calls
 	Logger   *slog.Logger                     // told of every command that ended or was left running; nil: nobody
 }
 

@@ -1,0 +1,78 @@
+package tools
+
+import (
+	"context"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// A server is started, answers while other commands run, and is stopped.
+func TestBackground(t *testing.T) {
+	s := newSet(t)
+	c := connect(t, s)
+	server := callTool(t, c, "exec", `{"cmd":"mkfifo ask; while :; do read word <ask && echo got $word; done","background":true}`)
+	server.has(t, map[string]any{"status": "running", "exitCode": nil, "code": nil})
+	server.says(t, "It runs on until it ends or is stopped", `logs {"execId": `)
+	id := server.fields["execId"].(string)
+	callTool(t, c, "exec", `{"cmd":"until [ -p ask ]; do :; done; echo hello >ask"}`).has(t, map[string]any{"exitCode": 0})
+	callTool(t, c, "logs", `{"execId":"`+id+`","grep":"got","waitSeconds":30}`).has(t, map[string]any{"status": "running", "matches": 1})
+
+	stopped := callTool(t, c, "stop", `{"execId":"`+id+`"}`)
+	stopped.has(t, map[string]any{"status": "killed", "execId": id, "containerId": server.fields["containerId"]})
+	stopped.says(t, "killed · execId "+id)
+	callTool(t, c, "logs", `{"execId":"`+id+`"}`).has(t, map[string]any{"status": "killed", "signal": "SIGTERM"})
+	again := callTool(t, c, "stop", `{"execId":"`+id+`"}`)
+	again.has(t, map[string]any{"code": sandbox.ExecNotFound})
+	again.says(t, "is over")
+	callTool(t, c, "exec", `{"cmd":"true"}`).has(t, map[string]any{"containerId": server.fields["containerId"]})
+}
+
+func TestBackgroundLimit(t *testing.T) {
+	c := connect(t, newSet(t))
+	a := callTool(t, c, "exec", `{"cmd":"sleep 60","background":true,"timeoutSeconds":0.1,"waitSeconds":60}`)
+	a.has(t, map[string]any{"status": "timeout", "code": "EXEC_TIMEOUT"})
+	for _, args := range []string{`{"execId":"e-1","containerId":"b-1"}`} {
+		callTool(t, c, "stop", args).has(t, map[string]any{"code": sandbox.InvalidArgument})
+	}
+	callTool(t, c, "stop", `{"execId":"e-1"}`).has(t, map[string]any{"code": sandbox.ExecNotFound})
+	callTool(t, c, "exec", `{"cmd":"true","background":"yes"}`).says(t, "background must be true or false")
+}
+
+// Who goes ends what it waits for, unless that was to run in the background, or
+// the owner wants it to run on.
+func TestGone(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		background bool
+		runOn      bool
+		cause      error
+		want       sandbox.Status
+	}{
+		{"cancelled", false, false, context.Canceled, sandbox.Killed},
+		{"disconnected", false, false, ErrDisconnected, sandbox.Killed},
+		{"cancelled, run on", false, true, context.Canceled, sandbox.Killed},
+		{"disconnected, run on", false, true, ErrDisconnected, sandbox.Running},
+		{"cancelled in the background", true, false, context.Canceled, sandbox.Running},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSet(t)
+			s.RunOn = test.runOn
+			ctx, cancel := context.WithCancelCause(t.Context())
+			results := make(chan ExecResult, 1)
+			go func() {
+				r, err := s.Exec(ctx, "me", ExecArgs{Cmd: "echo begun; touch begun; sleep 60", Background: test.background, WaitSeconds: new(60.0)}, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				results <- r
+			}()
+			begun(t, s, "me")
+			cancel(test.cause)
+			r := <-results
+			if run, err := s.Manager.Find("me", r.ExecID); r.Status != test.want || err != nil || run.Exit.Status != test.want {
+				t.Errorf("%s, later %s, want %s; %v", r.Status, run.Exit.Status, test.want, err)
+			}
+		})
+	}
+}
