@@ -28,6 +28,7 @@ var errNoHello = errors.New("the host hung up before its first word")
 // Agent serves one host.
 type Agent struct {
 	shell    shell
+	names    names        // named shells
 	null     uintptr      // /dev/null, the input of runs that have none
 	initial  map[int]bool // children that we had before we started any
 	oomKills int          // that the box had when last we looked; the reaper's own
@@ -178,7 +179,22 @@ func (a *Agent) carryOut(f wire.Frame) error {
 	case wire.Stdin:
 		return r.stdin.take(f.Payload)
 	case wire.StdinClose:
+		if r.tty {
+			return wire.Violation("%v for a terminal", f.Kind)
+		}
 		r.stdin.end()
+	case wire.Signal:
+		var body wire.SignalBody
+		if err := wire.Decode(f, &body); err != nil {
+			return err
+		}
+		return r.signal(body)
+	case wire.Resize:
+		var body wire.Size
+		if err := wire.Decode(f, &body); err != nil {
+			return err
+		}
+		return r.resize(body)
 	case wire.Kill:
 		var body wire.KillBody
 		if err := wire.Decode(f, &body); err != nil {

@@ -137,6 +137,7 @@ func (a *Agent) emptyBox(t *tree) {
 // endAll kills everything that descends from us. It holds a.mu no longer than
 // each look, since the reaper must go on.
 func (a *Agent) endAll() {
+	defer a.names.remove()
 	began := time.Now()
 	for quiet := 0; quiet < 2 && time.Since(began) < giveUpTime; {
 		if initProcess() {

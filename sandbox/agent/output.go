@@ -17,6 +17,7 @@ type pump struct {
 	run     *run
 	kind    wire.Kind
 	file    *os.File
+	tty     bool
 	flushed chan struct{} // answers a flush
 	closed  chan struct{} // closed when the last byte is sent
 }
@@ -28,10 +29,11 @@ var frames = sync.Pool{New: func() any { return new([wire.HeaderLen + wire.MaxPa
 type frameBuf = *[wire.HeaderLen + wire.MaxPayload]byte
 
 func newPump(r *run, kind wire.Kind, f *os.File) *pump {
-	return &pump{run: r, kind: kind, file: f, flushed: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &pump{run: r, kind: kind, file: f, tty: r.tty, flushed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// copy runs until nobody holds the pipe any more.
+// copy runs until nobody holds the pipe any more, or the terminal, which says
+// so by an error.
 func (p *pump) copy() {
 	defer close(p.closed)
 	defer p.file.Close()
@@ -83,11 +85,15 @@ func (p *pump) flush() {
 	}
 }
 
-// answerFlush sends as much as the pipe holds and no more: a process that
+// answerFlush sends as much as the pipe holds and no more, or of a terminal as
+// much as it can hold: a process that
 // prints for ever must not keep its run from ending.
 func (p *pump) answerFlush(raw interface{ Control(func(uintptr)) error }) {
 	raw.Control(func(fd uintptr) {
-		have, _ := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		have := ttyBuffer
+		if !p.tty {
+			have, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		}
 		for have > 0 {
 			n, err := p.pass(int(fd), min(have, wire.MaxPayload))
 			if n <= 0 || err != nil {

@@ -13,11 +13,11 @@ import (
 
 // proc is a process as the kernel shows it.
 type proc struct {
-	pid, ppid, sid int
-	threads        int
-	zombie         bool
-	start          uint64 // clock ticks since boot: with the pid it names a process for good
-	name           string
+	pid, ppid, pgid, sid int
+	threads              int
+	zombie               bool
+	start                uint64 // clock ticks since boot: with the pid it names a process for good
+	name                 string
 }
 
 // maxEnviron bounds how much of a process's environment is read to find a mark.
@@ -37,12 +37,12 @@ func readProc(pid int) (p proc, ok bool) {
 		return p, false
 	}
 	f := bytes.Fields(text[shut+1:])
-	const state, ppid, session, threads, start = 0, 1, 3, 17, 19
+	const state, ppid, group, session, threads, start = 0, 1, 2, 3, 17, 19
 	if len(f) <= start {
 		return p, false
 	}
 	num := func(i int) int { n, _ := strconv.Atoi(string(f[i])); return n }
-	p = proc{pid: pid, ppid: num(ppid), sid: num(session), threads: num(threads), name: string(text[open+1 : shut])}
+	p = proc{pid: pid, ppid: num(ppid), pgid: num(group), sid: num(session), threads: num(threads), name: string(text[open+1 : shut])}
 	p.start, _ = strconv.ParseUint(string(f[start]), 10, 64)
 	p.zombie = f[state][0] == 'Z' || f[state][0] == 'X'
 	return p, true

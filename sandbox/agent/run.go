@@ -5,6 +5,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,7 +29,9 @@ type run struct {
 	tree  *tree
 
 	stdin  *stdin
-	out    [2]*pump
+	out    []*pump
+	tty    bool
+	named  *named          // nil where it runs in no named shell
 	status chan exitStatus // has the shell's, once it is reaped
 
 	mu       sync.Mutex
@@ -54,7 +57,13 @@ func (a *Agent) start(f wire.Frame) error {
 	if known {
 		return wire.Violation("two runs of one id")
 	}
-	r := &run{agent: a, id: f.Run, tree: newTree(), status: make(chan exitStatus, 1)}
+	if err := body.Check(); err != nil {
+		return err
+	}
+	if a.names.busy(body.Shell) {
+		return wire.Violation("two runs at once in one named shell")
+	}
+	r := &run{agent: a, id: f.Run, tree: newTree(), stdin: &stdin{}, tty: body.TTY != nil, status: make(chan exitStatus, 1)}
 	step, err := r.spawn(body)
 	if err != nil {
 		errno, _ := err.(syscall.Errno)
@@ -70,31 +79,38 @@ func (a *Agent) start(f wire.Frame) error {
 	return nil
 }
 
-// spawn makes the run's pipes and starts its shell.
+// spawn makes what the run needs and starts its shell.
 func (r *run) spawn(body wire.StartBody) (step string, err error) {
 	dir, err := r.agent.resolve(body.Dir)
 	if err != nil {
 		return wire.StepDir, err
 	}
-	var theirs fds
-	defer func() { theirs.close(r.agent.null) }()
-	if err := r.pipes(&theirs, body.Stdin); err != nil {
-		r.release()
-		return wire.StepPipe, err
-	}
-	argv, script, err := r.agent.shell.command(body.Cmd)
-	if err != nil {
-		r.release()
-		return wire.StepPipe, err
-	}
-	if script >= 0 {
-		theirs = append(theirs, uintptr(script))
-	}
-	if err := r.fork(argv, dir, body.Env, theirs); err != nil {
-		r.release()
-		return wire.StepExec, err
+	p := program{dir: dir, env: r.environ(body.Env)}
+	defer func() { p.files.close(r.agent.null) }()
+	for _, s := range []struct {
+		step string
+		do   func(*program, wire.StartBody) error
+	}{
+		{wire.StepTTY, r.terminal},
+		{wire.StepPipe, r.pipes},
+		{wire.StepShell, r.name},
+		{wire.StepPipe, r.command},
+		{wire.StepExec, r.fork},
+	} {
+		if err := s.do(&p, body); err != nil {
+			r.release()
+			return s.step, err
+		}
 	}
 	return "", nil
+}
+
+// program is what is to be started.
+type program struct {
+	argv  []string
+	env   []string
+	dir   string
+	files fds
 }
 
 // resolve finds out whether a command can run in dir, which the fork alone
@@ -117,33 +133,52 @@ func (a *Agent) resolve(dir string) (string, error) {
 // numbers: an os.File would ask the kernel about each of them.
 type fds []uintptr
 
-// close closes all but one.
+// close closes all but one, each once.
 func (f fds) close(but uintptr) {
-	for _, fd := range f {
-		if fd != but {
+	for i, fd := range f {
+		if fd != but && !slices.Contains(f[:i], fd) {
 			unix.Close(int(fd))
 		}
 	}
 }
 
-// pipes appends the command's ends to theirs and keeps ours. Without input the
-// command reads the agent's own /dev/null.
-func (r *run) pipes(theirs *fds, input bool) error {
-	r.stdin = &stdin{}
-	if !input {
-		*theirs = append(*theirs, r.agent.null)
-	} else if ours, err := theirs.pipe(true); err != nil {
+// pipes makes the pipes of a run without a terminal. Without input the command
+// reads the agent's own /dev/null.
+func (r *run) pipes(p *program, body wire.StartBody) error {
+	if r.tty {
+		return nil
+	}
+	if !body.Stdin {
+		p.files = append(p.files, r.agent.null)
+	} else if ours, err := p.files.pipe(true); err != nil {
 		return err
 	} else {
 		r.stdin = newStdin(r, ours)
 	}
-	for i, kind := range []wire.Kind{wire.Stdout, wire.Stderr} {
-		ours, err := theirs.pipe(false)
+	for _, kind := range []wire.Kind{wire.Stdout, wire.Stderr} {
+		ours, err := p.files.pipe(false)
 		if err != nil {
 			return err
 		}
-		r.out[i] = newPump(r, kind, ours)
+		r.out = append(r.out, newPump(r, kind, ours))
 	}
+	return nil
+}
+
+// command finds the arguments that make the shell run the command.
+func (r *run) command(p *program, body wire.StartBody) error {
+	cmd := body.Cmd
+	if r.named != nil {
+		cmd = r.named.wrap(cmd)
+	}
+	argv, script, err := r.agent.shell.command(cmd, len(p.files))
+	if err != nil {
+		return err
+	}
+	if script >= 0 {
+		p.files = append(p.files, uintptr(script))
+	}
+	p.argv = argv
 	return nil
 }
 
@@ -163,12 +198,12 @@ func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 }
 
 // fork starts the shell and notes it before anybody can reap it.
-func (r *run) fork(argv []string, dir string, env []string, files fds) error {
-	attr := &syscall.ProcAttr{Dir: dir, Env: r.environ(env), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}}
+func (r *run) fork(p *program, _ wire.StartBody) error {
+	attr := &syscall.ProcAttr{Dir: p.dir, Env: p.env, Files: p.files, Sys: &syscall.SysProcAttr{Setsid: true, Setctty: r.tty}}
 	a := r.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pid, err := syscall.ForkExec(argv[0], argv, attr)
+	pid, err := syscall.ForkExec(p.argv[0], p.argv, attr)
 	if err != nil {
 		return err
 	}
@@ -224,6 +259,9 @@ func (r *run) finish() {
 	open := !r.closed()
 	body := exitBody(st)
 	body.Killed, body.Open = killed || r.tree.collateral.Load(), open
+	if r.named != nil {
+		body.Shell = r.named.settle(body.Killed)
+	}
 	body.More = max(0, len(leftover)-wire.MaxLeftover)
 	body.Leftover = leftover[:len(leftover)-body.More]
 	r.agent.sendJSON(wire.Exit, r.id, body)
@@ -294,8 +332,9 @@ func exitBody(st exitStatus) wire.ExitBody {
 func (r *run) release() {
 	r.stdin.end()
 	for _, p := range r.out {
-		if p != nil {
-			p.file.Close()
-		}
+		p.file.Close()
+	}
+	if r.named != nil {
+		r.named.settle(true)
 	}
 }

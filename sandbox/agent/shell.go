@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -28,9 +29,9 @@ func findShell() shell {
 }
 
 // command returns the arguments that make the shell run cmd. Where cmd is too
-// long to be one of them it comes as a file, the child's descriptor 3; else
+// long to be one of them it comes as a file, the child's descriptor fd; else
 // script is -1.
-func (s shell) command(cmd string) (argv []string, script int, err error) {
+func (s shell) command(cmd string, fd int) (argv []string, script int, err error) {
 	if len(cmd) <= maxArgument {
 		if strings.HasPrefix(cmd, "-") || strings.HasPrefix(cmd, "+") {
 			cmd = " " + cmd // else it would be taken for an option
@@ -42,9 +43,9 @@ func (s shell) command(cmd string) (argv []string, script int, err error) {
 	// so that the command sees the same as if it had been an argument.
 	read := `set -- "$(cat <&3)"; exec 3<&-; eval "shift; $1"`
 	if s.bash {
-		read = `set -- "$(</dev/fd/3)"; exec 3<&-; eval -- "shift; $1"`
+		read = `set -- "$(</dev/fd/3)" "$@"; exec 3<&-; eval -- "shift; $1"`
 	}
-	return []string{s.path, "-c", read, s.path}, script, err
+	return []string{s.path, "-c", strings.ReplaceAll(read, "3", strconv.Itoa(fd)), s.path}, script, err
 }
 
 // memFile returns a file without a name that holds text.

@@ -19,8 +19,8 @@
 // the stream.
 //
 // Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32
-// (StdinTaken), a JSON object (Hello, Start, Kill, Started, Exit, Refused) or
-// nothing. JSON keys are those of the structs below; a key that the reader does
+// (StdinTaken), a JSON object (Hello, Start, Kill, Signal, Resize, Started,
+// Exit, Refused) or nothing. JSON keys are those of the structs below; a key that the reader does
 // not know is ignored, so each side can learn new ones first.
 //
 // # Conversation
@@ -33,6 +33,8 @@
 //	               Stdin        bytes for its standard input
 //	               StdinClose   no more of them
 //	               Kill         end the run's whole tree
+//	               Signal       send a signal to the run's whole tree
+//	               Resize       its terminal has another size
 //	               Ping         answered by a Pong with the same payload
 //	agent → host   Started      the command runs
 //	               Refused      it does not, and never will: the run is over
@@ -54,10 +56,23 @@
 // none: the host takes everything at once, and where its disk is slow the
 // stream, and with it the commands, wait.
 //
-// A host may send Stdin, StdinClose and Kill for a run that is just ending; the
-// agent ignores those for ids that it does not know. Everything else that is
-// out of order, too long or unknown is a violation, on either side: the reader
-// closes the stream. The agent then ends everything that it started, and itself.
+// A Start with a "tty" gives the command a terminal of that size for all three
+// of its descriptors. It then has input without asking for it, and all that it
+// prints is Stdout. A terminal's input does not end: what ends a program's is a
+// character, ^D, which is the host's to send like any other, and StdinClose is a
+// violation. So is Resize for a run that has no terminal.
+//
+// A Start with a "shell" runs the command in the named shell: it begins with the
+// directory, variables, functions and options that the last command of that name
+// ended with. The host starts one of a name only when the last has ended. Each is
+// a run like any other all the same, with a shell process of its own: a name is a
+// state that is kept between runs, and "shell" in Exit says what became of it.
+//
+// A host may send Stdin, StdinClose, Kill, Signal and Resize for a run that is
+// just ending; the agent ignores those for ids that it does not know. Everything
+// else that is out of order, out of range, too long or unknown is a violation, on
+// either side: the reader closes the stream. The agent then ends everything that
+// it started, and itself.
 //
 // # Life
 //
@@ -86,6 +101,8 @@ const (
 	StdinClose Kind = 0x04
 	Kill       Kind = 0x05
 	Ping       Kind = 0x06
+	Signal     Kind = 0x07
+	Resize     Kind = 0x08
 
 	Started    Kind = 0x41
 	Refused    Kind = 0x42
@@ -143,6 +160,61 @@ type StartBody struct {
 	Dir   string   `json:"dir,omitempty"` // relative to the Hello's
 	Env   []string `json:"env,omitempty"` // over the Hello's
 	Stdin bool     `json:"stdin,omitempty"`
+	TTY   *Size    `json:"tty,omitempty"`
+	Shell string   `json:"shell,omitempty"` // see ShellName
+}
+
+// Check refuses what no agent has to carry out.
+func (b StartBody) Check() error {
+	if b.TTY != nil && !b.TTY.Valid() {
+		return Violation("%v with a terminal of %d by %d", Start, b.TTY.Cols, b.TTY.Rows)
+	}
+	if b.Shell != "" && !ShellName(b.Shell) {
+		return Violation("%v in a shell named %.100q", Start, b.Shell)
+	}
+	return nil
+}
+
+// ShellName reports whether a named shell can be called so: 1 to 64 letters,
+// digits, "_", "." and "-" of ASCII, "." not the first. It can be a file's name.
+func ShellName(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '.' && i > 0:
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
+// Size is a terminal's, in characters. It is also the payload of Resize.
+type Size struct {
+	Cols int `json:"cols"`
+	Rows int `json:"rows"`
+}
+
+// maxSide bounds a terminal: programs hold a screen of it in memory.
+const maxSide = 1000
+
+// Valid reports whether a terminal can have the size.
+func (s Size) Valid() bool {
+	return s.Cols >= 1 && s.Cols <= maxSide && s.Rows >= 1 && s.Rows <= maxSide
+}
+
+// SignalBody asks for a signal to every process of a run.
+type SignalBody struct {
+	Signal int `json:"signal"` // see Sendable
+}
+
+// Sendable reports whether a Signal may bear this number of Linux: HUP, INT,
+// QUIT, USR1, USR2 or TERM. For KILL there is Kill, which can also wait for it.
+func Sendable(sig int) bool {
+	switch sig {
+	case 1, 2, 3, 10, 12, 15:
+		return true
+	}
+	return false
 }
 
 // KillBody asks for the end of a run's whole tree.
@@ -164,9 +236,11 @@ type RefusedBody struct {
 
 // The steps of starting a run.
 const (
-	StepDir  = "dir"  // change to the working directory
-	StepPipe = "pipe" // make its pipes
-	StepExec = "exec" // start its shell
+	StepDir   = "dir"   // change to the working directory
+	StepPipe  = "pipe"  // make its pipes
+	StepTTY   = "tty"   // make its terminal
+	StepShell = "shell" // find the named shell, which only bash can be
+	StepExec  = "exec"  // start its shell
 )
 
 // ExitBody says how a run's shell ended, and what it left behind.
@@ -177,8 +251,16 @@ type ExitBody struct {
 	Killed   bool   `json:"killed,omitempty"` // a Kill was carried out, of this run or, where it could not settle, of the whole box
 	Open     bool   `json:"open,omitempty"`   // output may follow, until Closed
 	Leftover []Proc `json:"leftover,omitempty"`
-	More     int    `json:"more,omitempty"` // further leftover processes, not listed
+	More     int    `json:"more,omitempty"`  // further leftover processes, not listed
+	Shell    string `json:"shell,omitempty"` // of a named shell: one of the Shell constants
 }
+
+// What became of a named shell with a command.
+const (
+	ShellSaved = "saved" // it is as the command left it
+	ShellKept  = "kept"  // it is as before the command, which did not end by itself
+	ShellLost  = "lost"  // it is gone: the next command of the name begins anew
+)
 
 // Proc is a process that a run left behind.
 type Proc struct {
@@ -351,7 +433,7 @@ func (k Kind) sentBy(s Side) bool {
 	if s == FromAgent {
 		return k >= Started && k <= Pong
 	}
-	return k >= Start && k <= Ping
+	return k >= Start && k <= Resize
 }
 
 // ofRun reports whether frames of this kind are about a run.
@@ -385,7 +467,7 @@ func unexpected(err error) error {
 }
 
 var kindNames = map[Kind]string{
-	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping",
+	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping", Signal: "Signal", Resize: "Resize",
 	Started: "Started", Refused: "Refused", Stdout: "Stdout", Stderr: "Stderr", StdinTaken: "StdinTaken", Exit: "Exit", Closed: "Closed", Pong: "Pong",
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 )
@@ -20,6 +21,8 @@ func TestReader(t *testing.T) {
 		{Stdin, run, long[:MaxPayload]},
 		{StdinClose, run, nil},
 		{Ping, ID{}, []byte("12345678")},
+		{Signal, run, []byte(`{"signal":2}`)},
+		{Resize, run, []byte(`{"cols":80,"rows":24}`)},
 	}
 	for _, f := range frames {
 		stream = Append(stream, f.Kind, f.Run, f.Payload)
@@ -51,15 +54,16 @@ func TestReaderRefuses(t *testing.T) {
 		return h
 	}
 	for name, bad := range map[string][]byte{
-		"wrong magic":  append([]byte{0xB1}, frame(Stdout, run, 0)[1:]...),
-		"reserved":     append([]byte{0xB0, byte(Stdout), 1}, frame(Stdout, run, 0)[3:]...),
-		"unknown kind": frame(0x30, run, 0),
-		"host's kind":  frame(Start, run, 0),
-		"too long":     frame(Stdout, run, MaxPayload+1),
-		"4 GiB":        frame(Exit, run, 1<<32-1),
-		"no run":       frame(Stdout, ID{}, 0),
-		"run in Pong":  frame(Pong, run, 0),
-		"body in none": frame(Closed, run, 1),
+		"wrong magic":   append([]byte{0xB1}, frame(Stdout, run, 0)[1:]...),
+		"reserved":      append([]byte{0xB0, byte(Stdout), 1}, frame(Stdout, run, 0)[3:]...),
+		"unknown kind":  frame(0x30, run, 0),
+		"host's Resize": frame(Resize, run, 0),
+		"host's kind":   frame(Start, run, 0),
+		"too long":      frame(Stdout, run, MaxPayload+1),
+		"4 GiB":         frame(Exit, run, 1<<32-1),
+		"no run":        frame(Stdout, ID{}, 0),
+		"run in Pong":   frame(Pong, run, 0),
+		"body in none":  frame(Closed, run, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := NewReader(bytes.NewReader(bad), FromAgent).Read(); !errors.Is(err, ErrViolation) {
@@ -75,12 +79,37 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
+func TestStartCheck(t *testing.T) {
+	for _, c := range []struct {
+		body StartBody
+		ok   bool
+	}{
+		{StartBody{}, true},
+		{StartBody{TTY: &Size{80, 24}, Shell: "dev"}, true},
+		{StartBody{TTY: &Size{1, 1000}, Shell: "A-z_0.9"}, true},
+		{StartBody{TTY: &Size{0, 24}}, false},
+		{StartBody{TTY: &Size{80, 1001}}, false},
+		{StartBody{TTY: &Size{-1, 1 << 40}}, false},
+		{StartBody{Shell: strings.Repeat("x", 64)}, true},
+		{StartBody{Shell: strings.Repeat("x", 65)}, false},
+		{StartBody{Shell: ".."}, false},
+		{StartBody{Shell: "a/b"}, false},
+		{StartBody{Shell: "a\n"}, false},
+		{StartBody{Shell: "dév"}, false},
+	} {
+		if err := c.body.Check(); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrViolation) {
+			t.Errorf("%+v: %v", c.body, err)
+		}
+	}
+}
+
 // FuzzReader checks, for both sides and any cutting of the stream, that what is
 // read is what was there, within the limits, and that nothing else is taken.
 func FuzzReader(f *testing.F) {
 	f.Add(Append(nil, Stdout, run, []byte("hello")), false)
 	f.Add(Append(Append(nil, Started, run, []byte("{}")), Exit, run, []byte(`{"code":0}`)), true)
 	f.Add(Append(nil, Start, run, bytes.Repeat([]byte("x"), 3*MaxPayload)), false)
+	f.Add(Append(Append(nil, Signal, run, []byte(`{"signal":2}`)), Resize, run, []byte(`{"cols":1}`)), false)
 	f.Add([]byte{0xB0, 0x43, 0, 0, 0xff, 0xff, 0xff, 0xff}, true)
 	f.Fuzz(func(t *testing.T, stream []byte, agent bool) {
 		whole := readAll(t, bytes.NewReader(stream), Side(agent))

@@ -1,0 +1,180 @@
+//go:build linux
+
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// names are the named shells. A named shell is no process but a state, a file
+// that bash writes at the end of each command and reads at the start of the next
+// (see bootstrap). So every command is an ordinary run, and one that is killed
+// leaves the shell as it was.
+//
+// The files are in a directory that only our user can enter. So can the commands:
+// what they make of it is their own affair, and nothing of it is ever more to us
+// than a file to rename.
+type names struct {
+	mu      sync.Mutex
+	dir     string          // "" before the first
+	running map[string]bool // by name, whether a command runs in it
+}
+
+// named is one run's use of a named shell.
+type named struct {
+	names *names
+	name  string
+	state string // the file with what the last command left
+	next  string // the file with what this one leaves
+	fresh bool   // there was no last command
+	trap  bool   // the command may set a trap on its own exit
+}
+
+func (n *names) busy(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.running[name]
+}
+
+// name prepares a run in a named shell: bash reads the file that BASH_ENV names
+// before it runs its command.
+func (r *run) name(p *program, body wire.StartBody) error {
+	if body.Shell == "" {
+		return nil
+	}
+	if !r.agent.shell.bash {
+		return unix.Errno(0)
+	}
+	n, err := r.agent.names.use(body.Shell, r.agent.env)
+	if err != nil {
+		return err
+	}
+	n.trap = strings.Contains(body.Cmd, "trap")
+	r.named = n
+	boot := bootstrap{named: n, fd: len(p.files), environ: p.env, set: append(body.Env, r.tree.mark), dir: p.dir, move: body.Dir != ""}
+	fd, err := memFile(boot.String())
+	if err != nil {
+		return err
+	}
+	p.files = append(p.files, uintptr(fd))
+	p.env = append(p.env, fmt.Sprintf("BASH_ENV=/dev/fd/%d", boot.fd))
+	return nil
+}
+
+// use makes the run the one that runs in the shell.
+func (n *names) use(name string, env []string) (*named, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.dir == "" || unix.Access(n.dir, unix.W_OK) != nil {
+		dir, err := os.MkdirTemp(tempDir(env), "warmbox-shells-")
+		if err != nil {
+			return nil, errnoOf(err)
+		}
+		n.dir = dir
+	}
+	if n.running == nil {
+		n.running = map[string]bool{}
+	}
+	n.running[name] = true
+	state := filepath.Join(n.dir, name)
+	_, err := os.Lstat(state)
+	u := &named{names: n, name: name, state: state, next: state + "~", fresh: err != nil} // "~" is in no shell's name
+	u.create()
+	return u, nil
+}
+
+// create makes the file to save to, which a command's umask could make unreadable.
+// Where it fails the state is not saved, and that is told.
+func (n *named) create() {
+	os.Remove(n.next)
+	if fd, err := unix.Open(n.next, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600); err == nil {
+		unix.Close(fd)
+	}
+}
+
+// tempDir finds the place for the states. Its name becomes part of scripts, so
+// that one which would have to be quoted there is not used.
+func tempDir(env []string) string {
+	dir := "/tmp"
+	for _, v := range env {
+		if d, ok := strings.CutPrefix(v, "TMPDIR="); ok && filepath.IsAbs(d) && !strings.ContainsFunc(d, special) {
+			dir = d
+		}
+	}
+	return dir
+}
+
+func special(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-+,@", r))
+}
+
+// errnoOf finds the kernel's reason in an error of package os.
+func errnoOf(err error) error {
+	var errno unix.Errno
+	for e := err; e != nil; {
+		if n, ok := e.(unix.Errno); ok {
+			errno = n
+			break
+		}
+		u, ok := e.(interface{ Unwrap() error })
+		if !ok {
+			break
+		}
+		e = u.Unwrap()
+	}
+	return errno
+}
+
+// settle ends the run's use of the shell and says what became of it. What a
+// killed command may have left is not taken.
+func (n *named) settle(killed bool) string {
+	n.names.mu.Lock()
+	defer n.names.mu.Unlock()
+	n.names.running[n.name] = false
+	if !killed && whole(n.next) && os.Rename(n.next, n.state) == nil {
+		return wire.ShellSaved
+	}
+	os.Remove(n.next)
+	if _, err := os.Lstat(n.state); err != nil && !n.fresh {
+		return wire.ShellLost
+	}
+	return wire.ShellKept
+}
+
+// whole reports whether a state was written to its end.
+func whole(path string) bool {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size < int64(len(stateEnd)) {
+		return false
+	}
+	var last [len(stateEnd)]byte
+	n, _ := unix.Pread(fd, last[:], st.Size-int64(len(last)))
+	return string(last[:max(n, 0)]) == stateEnd
+}
+
+// remove removes the states. It knows their names: what else somebody may have
+// put beside them is not ours.
+func (n *names) remove() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name := range n.running {
+		os.Remove(filepath.Join(n.dir, name))
+		os.Remove(filepath.Join(n.dir, name+"~"))
+	}
+	if n.dir != "" {
+		os.Remove(n.dir)
+	}
+}

@@ -1,0 +1,109 @@
+//go:build linux
+
+package agent
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// ttyBuffer is what the kernel holds at most of a terminal's output that nobody
+// has read. How much there is it does not say.
+const ttyBuffer = 128 << 10
+
+// openTerminal makes a terminal. Ours is the master, which waits in the poller;
+// the slave, which blocks as programs expect, is the command's.
+func openTerminal(size wire.Size) (master *os.File, slave int, err error) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, -1, err
+	}
+	slave, err = openSlave(fd, size)
+	if err != nil {
+		unix.Close(fd)
+		return nil, -1, err
+	}
+	return os.NewFile(uintptr(fd), "terminal"), slave, nil
+}
+
+func openSlave(master int, size wire.Size) (int, error) {
+	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
+		return -1, err
+	}
+	n, err := unix.IoctlGetUint32(master, unix.TIOCGPTN)
+	if err != nil {
+		return -1, err
+	}
+	if err := setSize(master, size); err != nil {
+		return -1, err
+	}
+	slave, err := unix.Open("/dev/pts/"+strconv.Itoa(int(n)), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	// So that erasing takes whole characters away. Without it all else works.
+	if t, err := unix.IoctlGetTermios(slave, unix.TCGETS); err == nil {
+		t.Iflag |= unix.IUTF8
+		unix.IoctlSetTermios(slave, unix.TCSETS, t)
+	}
+	return slave, nil
+}
+
+func setSize(master int, size wire.Size) error {
+	return unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(size.Cols), Row: uint16(size.Rows)})
+}
+
+// terminal makes the run's terminal, which is all three of its descriptors.
+func (r *run) terminal(p *program, body wire.StartBody) error {
+	if !r.tty {
+		return nil
+	}
+	master, slave, err := openTerminal(*body.TTY)
+	if err != nil {
+		return err
+	}
+	p.files = append(p.files, uintptr(slave), uintptr(slave), uintptr(slave))
+	r.out = []*pump{newPump(r, wire.Stdout, master)}
+	// Input has a descriptor of its own, so that each side closes what it has.
+	// Not in.Fd() and dup: Fd would make the terminal block.
+	in, err := duplicate(master)
+	if err != nil {
+		return err
+	}
+	r.stdin = newStdin(r, in)
+	return nil
+}
+
+func duplicate(f *os.File) (*os.File, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	if e := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 3) }); e != nil {
+		return nil, e
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// resize gives the run's terminal another size, of which the kernel tells the
+// programs in its foreground.
+func (r *run) resize(size wire.Size) error {
+	if !size.Valid() {
+		return wire.Violation("%v to %d by %d", wire.Resize, size.Cols, size.Rows)
+	}
+	if !r.tty {
+		return wire.Violation("%v of a run without a terminal", wire.Resize)
+	}
+	if raw, err := r.out[0].file.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { setSize(int(fd), size) }) // fails where it is closed: nobody is left to see it
+	}
+	return nil
+}
