@@ -6,10 +6,15 @@
 // control characters, so that a terminal, a log viewer or JSON can bear it. It
 // does not judge what matters in the output, and it does not keep the output;
 // the raw log does.
+//
+// A progress bar that is drawn a thousand times in one line would take all the
+// room. So what a line overwrites of itself is taken out as it is written, before
+// any cut, and counted. Lines that are redrawn by moving the cursor up stay.
 package excerpt
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,9 +29,11 @@ type Keeper struct {
 	// rest of p tells what lies across the borders. nil hides nothing.
 	Mask func(p []byte, from, to int) []byte
 
+	line  line // the last one, as far as it may still be overwritten
 	head  []byte
 	tail  []byte // a ring once it is Limit long; its oldest byte is at start
 	start int
+	stays int64 // bytes that went to head and tail
 	total int64
 	lines int64 // newlines
 	last  byte
@@ -41,13 +48,30 @@ func (k *Keeper) Write(p []byte) (int, error) {
 	k.total += int64(n)
 	k.lines += int64(bytes.Count(p, newline))
 	k.last = p[n-1]
+	k.line.write(p, k.keep)
+	return n, nil
+}
+
+// keep keeps what is not overwritten.
+func (k *Keeper) keep(p []byte) {
+	k.stays += int64(len(p))
 	if room := k.kept() - len(k.head); room > 0 {
 		take := min(room, len(p))
 		k.head = append(k.head, p[:take]...)
 		p = p[take:]
 	}
 	k.ring(p)
-	return n, nil
+}
+
+// settled returns a Keeper that has the last line too, as it stands.
+func (k *Keeper) settled() *Keeper {
+	if len(k.line.now) == 0 && !k.line.cr {
+		return k
+	}
+	c := *k
+	c.head, c.tail = slices.Clip(k.head), slices.Clone(k.tail)
+	k.line.finish(c.keep)
+	return &c
 }
 
 var newline = []byte{'\n'}
@@ -94,9 +118,9 @@ func (k *Keeper) Lines() int64 {
 	return k.lines
 }
 
-// whole returns all that was written, where it is still at hand.
+// whole returns all that stays of what was written, where it is still at hand.
 func (k *Keeper) whole() ([]byte, bool) {
-	if k.total > int64(len(k.head)+len(k.tail)) {
+	if k.stays > int64(len(k.head)+len(k.tail)) {
 		return nil, false
 	}
 	return append(k.head[:len(k.head):len(k.head)], k.end()...), true
@@ -120,23 +144,25 @@ type Excerpt struct {
 	Lines        int64
 	OmittedBytes int64 // raw bytes that Text does not show
 	OmittedLines int64
+	Overwritten  int64 // raw bytes that the stream has itself overwritten; they are not omitted
 }
 
 // Cut makes the excerpts of a run's two streams. Where both do not fit, the
 // smaller one gets what it needs up to half of the room, the larger the rest.
 func Cut(stdout, stderr *Keeper, l Limits) (out, err Excerpt) {
-	if stdout.total+stderr.total <= int64(l.Whole) {
+	stdout, stderr = stdout.settled(), stderr.settled()
+	if stdout.stays+stderr.stays <= int64(l.Whole) {
 		return stdout.cut(l.Whole), stderr.cut(l.Whole)
 	}
-	small := min(stdout.total, stderr.total, int64(l.Cut/2))
-	if stdout.total <= stderr.total {
+	small := min(stdout.stays, stderr.stays, int64(l.Cut/2))
+	if stdout.stays <= stderr.stays {
 		return stdout.cut(int(small)), stderr.cut(l.Cut - int(small))
 	}
 	return stdout.cut(l.Cut - int(small)), stderr.cut(int(small))
 }
 
 func (k *Keeper) cut(room int) Excerpt {
-	e := Excerpt{Bytes: k.total, Lines: k.Lines()}
+	e := Excerpt{Bytes: k.total, Lines: k.Lines(), Overwritten: k.total - k.stays}
 	if all, ok := k.whole(); ok && len(all) <= room {
 		e.Text = k.show(all, 0, len(all))
 		return e
@@ -147,7 +173,7 @@ func (k *Keeper) cut(room int) Excerpt {
 	if len(tail) > 0 && tail[len(tail)-1] != '\n' {
 		shown++
 	}
-	e.OmittedBytes = k.total - int64(len(head)+len(tail))
+	e.OmittedBytes = k.stays - int64(len(head)+len(tail))
 	e.OmittedLines = max(0, e.Lines-int64(shown))
 	before, after := k.sides()
 	e.Text = joinEnds(k.show(before, 0, len(head)), gap(e), k.show(after, len(after)-len(tail), len(after)))

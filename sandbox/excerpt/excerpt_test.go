@@ -98,7 +98,7 @@ func FuzzCut(f *testing.F) {
 		if len(e.Text) > 3*l.Whole+100 {
 			t.Errorf("%d bytes for limits %+v", len(e.Text), l)
 		}
-		if e.OmittedBytes == 0 && e.Text != Inert(text) {
+		if e.OmittedBytes == 0 && e.Text != Inert(Settle(text)) {
 			t.Errorf("nothing left out, but %q is not %q", e.Text, text)
 		}
 	})
