@@ -22,6 +22,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/tools"
 )
 
 const (
@@ -231,10 +233,23 @@ func (d *door) post(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
+	ctx, release := whileThere(r.Context())
+	defer release()
+	r = r.WithContext(context.WithValue(ctx, callerKey{}, c))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	d.stream.ServeHTTP(w, r)
 	return nil
+}
+
+// whileThere returns a context that ends when the client of a request has gone,
+// and whose cause says so.
+func whileThere(request context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
+	stop := context.AfterFunc(request, func() { cancel(tools.ErrDisconnected) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // era tells what protocol a message follows, by the same signs as mcp-go.

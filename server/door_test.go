@@ -17,6 +17,7 @@ import (
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/tools"
 )
 
 // post sends a message and returns the answer with its body.
@@ -31,9 +32,17 @@ func send(t testing.TB, method, url, body string, header ...string) (*http.Respo
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	resp, text, err := trySend(ctx, method, url, body, header...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return resp, text
+}
+
+func trySend(ctx context.Context, method, url, body string, header ...string) (*http.Response, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
 	}
 	req.Close = true
 	req.Header.Set("Content-Type", "application/json")
@@ -50,14 +59,11 @@ func send(t testing.TB, method, url, body string, header ...string) (*http.Respo
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return nil, "", err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp, string(text)
+	return resp, string(text), err
 }
 
 // connect initializes and returns the id of the new session.
@@ -343,6 +349,60 @@ func TestHangUp(t *testing.T) {
 	hangUp()
 	await(t, func() bool { return len(s.Manager.Boxes(id)) == 0 })
 	await(t, func() bool { resp, _ := post(t, base+endpoint, ping); return resp.StatusCode == http.StatusNotFound })
+}
+
+// TestDisconnect: who hangs up ends the command that it waits for, unless that
+// shall run on; then a later call finds it. To cancel a call always ends it.
+func TestDisconnect(t *testing.T) {
+	for _, test := range []struct {
+		name                  string
+		runOn, modern, cancel bool
+		want                  sandbox.Status
+	}{
+		{"legacy", false, false, false, sandbox.Killed},
+		{"modern", false, true, false, sandbox.Killed},
+		{"legacy, run on", true, false, false, sandbox.Running},
+		{"modern, run on", true, true, false, sandbox.Running},
+		{"legacy, run on, cancelled", true, false, true, sandbox.Killed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			url := listen(t, serverOf(t, tools.Set{RunOn: test.runOn}), HTTP{}) + "/mcp"
+			session := ""
+			if !test.modern {
+				session = connect(t, url)
+			}
+			do := func(ctx context.Context, id int, tool, args string) string {
+				call, header := toolCall(id, tool, args), []string{"Mcp-Session-Id", session}
+				if test.modern {
+					call = strings.Replace(call, `"name"`, modernMeta+`,"name"`, 1)
+					header = []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool}
+				}
+				_, body, _ := trySend(ctx, http.MethodPost, url, call, header...)
+				return body
+			}
+			ctx, hangUp := context.WithCancel(t.Context())
+			defer hangUp()
+			go do(ctx, 2, "exec", `{"cmd":"sleep 1000"}`)
+			var run string
+			await(t, func() bool {
+				_, rest, _ := strings.Cut(do(t.Context(), 3, "list", `{}`), `"execId":"`)
+				run, _, _ = strings.Cut(rest, `"`)
+				return run != ""
+			})
+			if test.cancel {
+				post(t, url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, "Mcp-Session-Id", session)
+			} else {
+				hangUp()
+			}
+			wait := `,"waitSeconds":0.5}` // a kill takes milliseconds
+			if test.want != sandbox.Running {
+				wait = `,"waitSeconds":30}`
+			}
+			if body := do(t.Context(), 4, "logs", `{"execId":"`+run+`"`+wait); !strings.Contains(body, `"status":"`+string(test.want)+`"`) {
+				t.Errorf("want %s: %s", test.want, body)
+			}
+		})
+	}
 }
 
 // TestShutdown: neither a call nor a stream keeps the server from ending.

@@ -28,9 +28,12 @@ func TestMain(m *testing.M) {
 const patience = 30 * time.Second
 
 // newServer returns a server with the real tools over real agents.
-func newServer(t testing.TB) *Server {
+func newServer(t testing.TB) *Server { return serverOf(t, tools.Set{}) }
+
+// serverOf returns one whose tools are set so.
+func serverOf(t testing.TB, set tools.Set) *Server {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
-	set := &tools.Set{Manager: m, Owner: Owner, Hurried: Hurried}
+	set.Manager, set.Owner, set.Hurried = m, Owner, Hurried
 	return &Server{Manager: m, Tools: set.Tools(), Resources: set.Resources(), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
 }
 

@@ -142,5 +142,6 @@ func newTools(c *config, m *sandbox.Manager, log *slog.Logger) *tools.Set {
 	return &tools.Set{
 		Manager: m, Wait: time.Duration(c.Exec.Wait), Timeout: time.Duration(c.Exec.Timeout), Logger: log,
 		Limits: excerpt.Limits{Whole: int(c.Output.Whole), Cut: int(c.Output.Excerpt)}, MaxBytes: int(c.Output.Max),
+		RunOn: c.Exec.OnDisconnect == "run-on",
 	}
 }

@@ -43,6 +43,7 @@ func (c *config) rules() []rule {
 		{"docker.path", oneOf(c.Docker.Path, "auto", "socket", "relay")},
 		{"exec.timeout", between(time.Duration(c.Exec.Timeout), time.Second, 24*time.Hour)},
 		{"exec.wait", between(time.Duration(c.Exec.Wait), 0, 10*time.Minute)},
+		{"exec.on_disconnect", oneOf(c.Exec.OnDisconnect, "kill", "run-on")},
 		{"exec.max_runs", between(c.Exec.MaxRuns, 1, 100_000)},
 		{"exec.memory", between(c.Exec.Memory, 16<<20, 1<<50)},
 		{"exec.cpu", between(c.Exec.CPU, 0.01, 1024)},

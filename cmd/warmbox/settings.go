@@ -38,13 +38,14 @@ type settings struct {
 	} `toml:"images"`
 
 	Exec struct {
-		Timeout   duration `toml:"timeout" default:"10m" help:"a command that runs for longer is killed, unless its call says otherwise"`
-		Wait      duration `toml:"wait" default:"45s" help:"how long a call waits for a command before it answers that it still runs"`
-		MaxRuns   int      `toml:"max_runs" default:"256" help:"how many commands run at once, of all clients"`
-		Memory    size     `toml:"memory" default:"2g" help:"memory of a box; swap adds nothing to it"`
-		CPU       float64  `toml:"cpu" default:"2" help:"cores of a box, at most what the engine has"`
-		Pids      int64    `toml:"pids" default:"512" help:"processes and threads of a box"`
-		Whitelist []string `toml:"whitelist" help:"the only commands that may run; not in this version, which refuses it"`
+		Timeout      duration `toml:"timeout" default:"10m" help:"a command that runs for longer is killed, unless its call says otherwise"`
+		Wait         duration `toml:"wait" default:"45s" help:"how long a call waits for a command before it answers that it still runs"`
+		OnDisconnect string   `toml:"on_disconnect" default:"kill" arg:"MODE" help:"what becomes of a command whose client disconnects: kill, or run-on"`
+		MaxRuns      int      `toml:"max_runs" default:"256" help:"how many commands run at once, of all clients"`
+		Memory       size     `toml:"memory" default:"2g" help:"memory of a box; swap adds nothing to it"`
+		CPU          float64  `toml:"cpu" default:"2" help:"cores of a box, at most what the engine has"`
+		Pids         int64    `toml:"pids" default:"512" help:"processes and threads of a box"`
+		Whitelist    []string `toml:"whitelist" help:"the only commands that may run; not in this version, which refuses it"`
 	} `toml:"exec"`
 
 	Output struct {
