@@ -78,6 +78,9 @@ func (s *Summarizer) endsInFailure() bool {
 // candidates weighs the lines that are at hand: one of each template, and the
 // counts among the last. They are in order.
 func (s *Summarizer) candidates() []candidate {
+	if s.weighed != nil {
+		return s.weighed
+	}
 	var list []candidate
 	for _, t := range s.samples() {
 		c := candidate{line: line{t.first, t.sample}, count: t.count, last: t.last}
@@ -94,6 +97,7 @@ func (s *Summarizer) candidates() []candidate {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.n, b.n) })
+	s.weighed = list
 	return list
 }
 
@@ -101,6 +105,7 @@ func (s *Summarizer) candidates() []candidate {
 const (
 	maxLoudWeighed  = 200 // from either end
 	maxQuietWeighed = 60
+	maxWeighed      = 16 << 10 // bytes of them, from either end
 )
 
 // samples returns the templates to weigh: the first and the last of
@@ -119,10 +124,15 @@ func (s *Summarizer) samples() []*template {
 }
 
 func bothEnds(list []*template, most int) []*template {
-	if len(list) <= 2*most {
-		return list
+	first, last := 0, len(list)
+	for size := 0; first < min(most, last) && size < maxWeighed; first++ {
+		size += len(list[first].sample)
 	}
-	return slices.Concat(list[:most], list[len(list)-most:])
+	for size := 0; last > max(first, len(list)-most) && size < maxWeighed; {
+		last--
+		size += len(list[last].sample)
+	}
+	return slices.Concat(list[:first], list[last:])
 }
 
 // failures are those that rules found, then lines that look like trouble: the

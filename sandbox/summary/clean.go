@@ -2,6 +2,7 @@ package summary
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"unicode/utf8"
 )
@@ -70,21 +71,41 @@ func (c *cleaner) newline(emit func([]byte)) {
 // newline ends it: a broken one must not swallow the log.
 func (c *cleaner) part(p []byte) {
 	c.begun = c.begun || len(p) > 0
-	for _, b := range p {
-		if c.state == text && b >= ' ' && b != 0x7f {
-			c.put(b)
-		} else {
-			c.step(b)
+	for len(p) > 0 {
+		n := 0
+		switch c.state {
+		case text:
+			if n = textRun(p); n > 0 {
+				c.put(p[:n])
+			}
+		case csi:
+			for n < len(p) && p[n] >= ' ' && p[n] < 0x40 {
+				n++
+			}
 		}
+		if n == 0 {
+			c.step(p[0])
+			n = 1
+		}
+		p = p[n:]
 	}
 }
 
-func (c *cleaner) put(b byte) {
+// textRun returns how many bytes p begins with that are no control characters.
+func textRun(p []byte) int {
+	n := printable(p)
+	for n < len(p) && p[n] >= ' ' && p[n] != 0x7f {
+		n++
+	}
+	return n
+}
+
+func (c *cleaner) put(p []byte) {
 	if c.cr {
 		c.buf.reset()
 		c.cr = false
 	}
-	c.buf.add(b)
+	c.buf.write(p)
 }
 
 // step is what a byte does that is not simply text.
@@ -122,7 +143,7 @@ func (c *cleaner) control(b byte) {
 	case '\b':
 		c.buf.back()
 	case '\t':
-		c.put(b)
+		c.put([]byte{b})
 	}
 }
 
@@ -142,8 +163,9 @@ func afterEscape(b byte) escape {
 
 // plain reports whether a line is its own clean form.
 func plain(p []byte) bool {
-	high := false
-	for _, b := range p {
+	high, suspect := false, false
+	for i := printable(p); i < len(p); i++ {
+		b := p[i]
 		if b-' ' < 0x5f { // most bytes by far: printable ASCII
 			continue
 		}
@@ -151,8 +173,25 @@ func plain(p []byte) bool {
 			return false
 		}
 		high = high || b >= utf8.RuneSelf
+		// All that is unseen begins with these two.
+		suspect = suspect || b == 0xc2 || b == 0xe2 && i+1 < len(p) && p[i+1] < 0x82
 	}
-	return !high || utf8.Valid(p) && !bytes.ContainsFunc(p, unseen)
+	return !high || utf8.Valid(p) && !(suspect && bytes.ContainsFunc(p, unseen))
+}
+
+// printable returns how many bytes p begins with that are printable ASCII, in
+// eights.
+func printable(p []byte) int {
+	i := 0
+	for ; i+8 <= len(p); i += 8 {
+		x := binary.LittleEndian.Uint64(p[i:])
+		// A byte above 0x7e gets its high bit by adding one, one below a blank
+		// by taking that away.
+		if ((x+every(1))|x|(x-every(' ')))&every(0x80) != 0 {
+			break
+		}
+	}
+	return i
 }
 
 // unseen reports runes that a reader does not see but a terminal obeys: the
@@ -209,44 +248,56 @@ func (l *longLine) reset() {
 	*l = longLine{head: l.head[:0], tail: l.tail[:0], window: l.window[:0]}
 }
 
-func (l *longLine) add(b byte) {
-	if !l.over {
-		if l.head = append(l.head, b); len(l.head) > longest {
-			l.overflow()
-		}
+func (l *longLine) write(p []byte) {
+	if !l.over && len(l.head)+len(p) <= longest {
+		l.head = append(l.head, p...)
 		return
 	}
-	if len(l.tail) < margin+tailPart {
-		l.tail = append(l.tail, b)
-	} else {
-		l.tail[l.start] = b
-		l.start = (l.start + 1) % len(l.tail)
+	if !l.over { // from now on it is held in parts
+		l.over = true
+		p = slices.Concat(l.head, p)
+		l.head = append(l.head[:0], p[:headPart+margin]...)
+		p = p[headPart+margin:]
 	}
-	l.watch(b)
-}
-
-// overflow turns from holding all of the line to holding parts of it.
-func (l *longLine) overflow() {
-	l.over = true
-	rest := bytes.Clone(l.head[headPart+margin:])
-	l.head = l.head[:headPart+margin]
-	for _, b := range rest {
-		l.add(b)
+	if !l.found {
+		n := l.watch(p)
+		l.ring(p[:n])
+		p = p[n:]
 	}
-}
-
-// watch looks for the first trigger behind the head.
-func (l *longLine) watch(b byte) {
 	if l.found {
-		if l.behind++; l.behind <= windowPart+margin {
-			l.window = append(l.window, b)
-		}
-		return
+		room := max(0, windowPart+margin-l.behind)
+		l.window = append(l.window, p[:min(room, len(p))]...)
+		l.behind += len(p)
+		l.ring(p)
 	}
-	if l.last = fold(l.last, b); triggers.has(l.last) {
-		l.found = true
-		before := slices.Concat(l.head, l.end())
-		l.window = append(l.window[:0], before[len(before)-margin-windowPart:]...)
+}
+
+// watch looks for the first trigger behind the head, and returns how many bytes
+// are done with.
+func (l *longLine) watch(p []byte) int {
+	for i, b := range p {
+		if l.last = fold(l.last, b); triggers.has(l.last) {
+			l.found = true
+			before := slices.Concat(l.head, l.end(), p[:i+1])
+			l.window = append(l.window[:0], before[len(before)-margin-windowPart:]...)
+			return i + 1
+		}
+	}
+	return len(p)
+}
+
+// ring holds the last bytes that it was given.
+func (l *longLine) ring(p []byte) {
+	const size = margin + tailPart
+	p = p[max(0, len(p)-size):]
+	if n := min(size-len(l.tail), len(p)); n > 0 {
+		l.tail = append(l.tail, p[:n]...)
+		p = p[n:]
+	}
+	for len(p) > 0 {
+		n := copy(l.tail[l.start:], p)
+		l.start = (l.start + n) % size
+		p = p[n:]
 	}
 }
 
@@ -275,6 +326,14 @@ func (l *longLine) bytes() []byte {
 		parts[i] = tidy([]byte(wholeRunes(p)))
 	}
 	return bytes.Join(parts, []byte(seam))
+}
+
+// beginning returns the first bytes of a text.
+func beginning(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return wholeRunes([]byte(text[:most]))
 }
 
 // wholeRunes drops characters that are cut in two at either end.

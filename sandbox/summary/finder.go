@@ -1,7 +1,6 @@
 package summary
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,28 +31,38 @@ type finder struct {
 	open  *failure // lines now may belong to it
 	rules []*rule  // by which it is open; the innermost is last
 	left  int
-	begun int
+
+	looked int // lines that rules were tried on
 }
 
 const (
 	// maxFailures is far more than a summary has room for, so that the
 	// weightiest are at hand.
 	maxFailures = 128
-	// maxBegun bounds the time spent on an output of nothing but failures.
-	maxBegun = 4096
+	// maxLooked and one in lookShare lines are looked at closely while no
+	// failure is open. That bounds the time spent on an output of nothing but
+	// failures.
+	maxLooked = 4096
+	lookShare = 256
+	// lookedAt is how much of a long line rules see: its message stands before.
+	lookedAt = 512
 )
 
 // take reads a line and reports whether a failure begins there. Only the rules
 // in set may tell so; a line that none of them knows matters while a failure is
 // open.
 func (f *finder) take(n int, raw []byte, set ruleSet) bool {
-	if f.open == nil && (!set.anyRule() || f.begun >= maxBegun) {
+	if f.open == nil && !f.looks(n, set) {
 		return false
 	}
+	f.looked++
 	l := line{n, string(raw)}
-	text := unprefixed(l.text)
+	text := unprefixed(beginning(l.text, lookedAt))
 	if f.open != nil {
 		f.close(text)
+	}
+	if f.open == nil && !f.looks(n, set) {
+		return false
 	}
 	lower := " " + strings.ToLower(text) // the trigger set sees a blank before a line, too
 	if f.begin(l, text, lower, set, false) {
@@ -63,6 +72,11 @@ func (f *finder) take(n int, raw []byte, set ruleSet) bool {
 		return false
 	}
 	return f.begin(l, text, lower, set, true)
+}
+
+// looks reports whether a line may begin a failure, and there is time to see.
+func (f *finder) looks(n int, set ruleSet) bool {
+	return set.anyRule() && f.looked < maxLooked+n/lookShare
 }
 
 func (f *finder) end() { f.open, f.rules = nil, nil }
@@ -88,8 +102,7 @@ func (f *finder) begin(l line, text, lower string, set ruleSet, inner bool) bool
 		if r.inner != inner || !set.has(i) {
 			continue
 		}
-		if name, ok := r.begins(text, lower); ok && !passes(text) {
-			f.begun++
+		if name, ok := r.begins(text, lower); ok && !passes(text, lower) {
 			f.start(r, l, text, name)
 			return true
 		}
@@ -256,16 +269,31 @@ func unprefixed(text string) string { return text[len(streamPrefix.FindString(te
 
 // passes reports lines that tell of something that went well, whatever words
 // its name has.
-func passes(text string) bool { return passMark.MatchString(text) || zeroOnly(text) }
+func passes(text, lower string) bool { return marked(text, lower) || zeroOnly(text, lower) }
 
-var passMark = regexp.MustCompile(`^\s*(?:[✓✔√]|ok\b|PASS\b|PASSED\b|--- PASS|=== (?:RUN|PAUSE|CONT|NAME)|\[\s*OK\s*\]|\[\s*RUN\s*\]|\[\s*PASSED\s*\])|` +
-	`(?:\.\.\. ?(?:ok|skipped|ignored|expected failure)|\bPASSED|\bPASS|\bPassed\s+[\d.]+ sec|# (?:SKIP|TODO).*)(?:\s*\[\s*\d+%\])?\s*$`)
+// marked reports lines that bear a mark of having passed, before or behind.
+func marked(text, lower string) bool {
+	return passMark.MatchString(text) || passEnd.in(text, lower)
+}
+
+var (
+	passMark = re(`^\s*(?:[✓✔√]|ok\b|PASS\b|PASSED\b|--- PASS|=== (?:RUN|PAUSE|CONT|NAME)|\[\s*OK\s*\]|\[\s*RUN\s*\]|\[\s*PASSED\s*\])`)
+	passEnd  = hinted{
+		[]string{"...", "pass", "# skip", "# todo"},
+		re(`(?:\.\.\. ?(?:ok|skipped|ignored|expected failure)|\bPASSED|\bPASS|\bPassed\s+[\d.]+ sec|# (?:SKIP|TODO).*)(?:\s*\[\s*\d+%\])?\s*$`),
+	}
+)
 
 // zeroOnly reports lines whose words of trouble all count nothing.
-func zeroOnly(text string) bool {
+func zeroOnly(text, lower string) bool {
+	if !hasAny(lower, zeroHints) {
+		return false
+	}
 	rest := zeroCount.ReplaceAllString(text, "")
 	return len(rest) < len(text) && !trouble.MatchString(rest)
 }
+
+var zeroHints = []string{"0 ", "=0", "= 0", ":0", ": 0", "\":", "no ", "zero ", "without "}
 
 var (
 	zeroCount = re(`(?i)\b(?:0|no|zero) (?:\w+ )?(?:errors?|failures?|failed|warnings?|problems?|issues|exceptions?|timeouts?|conflicts?)(?:\(s\))?|\b(?:errors?|failures?|failed|warnings?|timeouts?|unreachable|rescued|ignored|dropped|lost)"?\s*[=:]\s*0\b|without (?:any )?(?:errors?|warnings?)`)

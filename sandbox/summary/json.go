@@ -21,7 +21,7 @@ type jsonScan struct {
 	keep    bool   // raw is of the member that is read now
 	raw     []byte // of it, from its key on
 	word    []byte // the string that is read now
-	key     string
+	key     []byte
 
 	members []member
 	arrays  []string // notes on those near the top
@@ -49,14 +49,40 @@ const (
 	maxMember  = 160 // bytes of one; a margin more is held: see masker
 	maxDepth   = 64
 	maxArrays  = 6
+	noteDepth  = 3 // of arrays whose lengths are told
 )
 
 func (j *jsonScan) read(p []byte) {
-	for _, b := range p {
-		if j.state == jsonNot {
-			return
+	for len(p) > 0 && j.state != jsonNot {
+		if j.state == jsonString && !j.escaped {
+			n := stringRun(p)
+			j.hold(p[:n])
+			if p = p[n:]; len(p) == 0 {
+				return
+			}
 		}
-		j.step(b)
+		j.step(p[0])
+		p = p[1:]
+	}
+}
+
+// stringRun returns how many bytes p begins with that only go on with a string.
+func stringRun(p []byte) int {
+	for i, b := range p {
+		if b == '"' || b == '\\' || b < ' ' {
+			return i
+		}
+	}
+	return len(p)
+}
+
+// hold keeps bytes of a string as far as there is use for them.
+func (j *jsonScan) hold(p []byte) {
+	if j.keep {
+		j.raw = append(j.raw, p[:min(len(p), maxMember+margin-len(j.raw))]...)
+	}
+	if j.wantKey {
+		j.word = append(j.word, p[:max(0, min(len(p), maxMember-len(j.word)))]...)
 	}
 }
 
@@ -95,13 +121,13 @@ func (j *jsonScan) inString(b byte) {
 	case b == '"':
 		j.state = jsonBetween
 		if j.wantKey {
-			j.key = string(j.word)
+			j.key = append(j.key[:0], j.word...)
 		} else {
 			j.endMember(0)
 		}
 		return
 	}
-	if len(j.word) < maxMember {
+	if j.wantKey && len(j.word) < maxMember {
 		j.word = append(j.word, b)
 	}
 }
@@ -127,7 +153,7 @@ func (j *jsonScan) between(b byte) {
 		j.state = jsonString
 		j.word = j.word[:0]
 		if j.wantKey {
-			j.keep, j.raw = true, append(j.raw[:0], b)
+			j.keep, j.raw = len(j.members) < maxMembers, append(j.raw[:0], b)
 		}
 	default:
 		j.state = jsonScalar
@@ -142,7 +168,11 @@ func (j *jsonScan) open(b byte) {
 	j.state = jsonBetween
 	j.stack = append(j.stack, b)
 	j.lengths = append(j.lengths, 0)
-	j.names = append(j.names, j.key)
+	name := ""
+	if len(j.stack) <= noteDepth {
+		name = string(j.key)
+	}
+	j.names = append(j.names, name)
 	j.wantKey, j.keep = b == '{', false
 }
 
@@ -152,7 +182,7 @@ func (j *jsonScan) close() {
 		j.state = jsonNot
 		return
 	}
-	if j.stack[last] == '[' && last <= 2 && j.lengths[last] > 0 && len(j.arrays) < maxArrays {
+	if j.stack[last] == '[' && last < noteDepth && j.lengths[last] > 0 && len(j.arrays) < maxArrays {
 		name := j.names[last]
 		if len(name) >= maxMember {
 			name = clip // it may be cut
@@ -180,7 +210,7 @@ func (j *jsonScan) endMember(behind int) {
 }
 
 func (j *jsonScan) remember(text, end string) {
-	worth := memberWorth(j.key, slices.Contains(j.stack, '['), len(j.stack))
+	worth := memberWorth(string(j.key), slices.Contains(j.stack, '['), len(j.stack))
 	if worth == 0 || len(j.members) >= maxMembers || !plain([]byte(text)) {
 		return
 	}

@@ -34,6 +34,8 @@ type Summarizer struct {
 	finder finder
 	json   jsonScan
 	list   listing
+
+	weighed []candidate // once the output has ended
 }
 
 // Options say what to summarise, and how short.
@@ -128,10 +130,10 @@ func (s *Summarizer) take(text []byte) {
 	}
 	set := triggers.in(text)
 	t := s.seen.add(s.lines, text, set.any())
-	if t.hits >= fewHits || t.louds-t.hits >= fewMisses {
+	if t != nil && (t.hits >= fewHits || t.louds-t.hits >= fewMisses) {
 		set = ruleSet{}
 	}
-	if s.finder.take(s.lines, text, set) {
+	if s.finder.take(s.lines, text, set) && t != nil {
 		t.hits++
 	}
 	s.tail.add(s.lines, text)

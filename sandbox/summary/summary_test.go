@@ -211,38 +211,3 @@ func allCases(b *testing.B, size int) []byte {
 	}
 	return bytes.Repeat(all, size/len(all)+1)
 }
-
-// BenchmarkWrite has a service's log, and one that is more failures than not.
-func BenchmarkWrite(b *testing.B) {
-	for name, log := range map[string][]byte{"log": mixedLog(64 << 20), "cases": allCases(b, 64<<20)} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(log)))
-			for b.Loop() {
-				s := New(Options{})
-				io.Copy(s, bytes.NewReader(log))
-				s.Summary(Exit{Code: 1})
-			}
-		})
-	}
-}
-
-// BenchmarkCopy is what BenchmarkWrite is compared with.
-func BenchmarkCopy(b *testing.B) {
-	log := mixedLog(8 << 20)
-	buf := make([]byte, len(log))
-	b.SetBytes(int64(len(log)))
-	for b.Loop() {
-		copy(buf, log)
-	}
-}
-
-func BenchmarkSummary(b *testing.B) {
-	log := mixedLog(1 << 20)
-	for b.Loop() {
-		b.StopTimer()
-		s := New(Options{})
-		s.Write(log)
-		b.StartTimer()
-		s.Summary(Exit{Code: 1})
-	}
-}

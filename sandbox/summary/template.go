@@ -1,5 +1,10 @@
 package summary
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // A template is a set of lines that are the same but for numbers in them.
 type template struct {
 	count       int
@@ -25,13 +30,13 @@ const (
 
 func newTemplates(mask masker) templates { return templates{make(map[uint64]*template), mask} }
 
-// add counts a line and returns its template.
+// add counts a line and returns its template, nil where there is no room.
 func (t templates) add(n int, text []byte, loud bool) *template {
 	hash := templateHash(text)
 	e := t.table[hash]
 	if e == nil {
 		if len(t.table) >= maxQuiet && (!loud || len(t.table) >= maxLoud) {
-			return &template{count: 1}
+			return nil
 		}
 		e = &template{first: n, sample: t.sampleOf(text, loud)}
 		t.table[hash] = e
@@ -63,43 +68,93 @@ func (t templates) sampleOf(text []byte, loud bool) string {
 	return wholeRunes([]byte(line[:room])) + clip
 }
 
-const prime = 0x100000001b3
-
-// templateHash is FNV-1a over a line in which each run of digits, and each
-// hexadecimal word of eight and more with a digit in it, is one sign.
+// templateHash is a hash of a line in which each run of digits, and each
+// hexadecimal word of eight and more with a digit in it, is one sign. What
+// stands between words with digits is hashed by eight bytes, wherever it stands.
 func templateHash(text []byte) uint64 {
-	hash := uint64(0xcbf29ce484222325)
-	before := hash // the current word
-	length, hexOnly, digits := 0, true, false
-	inDigits := false
-	for _, b := range text {
-		class := classes[b]
-		if class == separator {
-			if length >= 8 && hexOnly && digits {
-				hash = (before ^ '#') * prime
-			}
-			hash = (hash ^ uint64(b)) * prime
-			before, length, hexOnly, digits, inDigits = hash, 0, true, false, false
-			continue
+	hash := uint64(0)
+	for {
+		i := nextDigit(text)
+		if i == len(text) {
+			return hashText(hash, text)
 		}
-		length++
-		if class == digit {
-			digits = true
-			if !inDigits {
-				hash = (hash ^ '0') * prime
-			}
-			inDigits = true
-			continue
+		from, to, hex := wordAround(text, i)
+		hash = hashText(hash, text[:from])
+		if hex && to-from >= 8 {
+			hash = mix(hash, '#')
+		} else {
+			hash = hashWord(hash, text[from:to])
 		}
-		inDigits = false
-		hexOnly = hexOnly && class == hexLetter
-		hash = (hash ^ uint64(b)) * prime
+		text = text[to:]
 	}
-	if length >= 8 && hexOnly && digits {
-		hash = (before ^ '#') * prime
-	}
-	return hash
 }
+
+// wordAround returns where the word around text[i] begins and ends, and whether
+// it is of hexadecimal digits alone.
+func wordAround(text []byte, i int) (from, to int, hex bool) {
+	hex = true
+	for from = i; from > 0 && classes[text[from-1]] != separator; from-- {
+		hex = hex && classes[text[from-1]] != letter
+	}
+	for to = i; to < len(text) && classes[text[to]] != separator; to++ {
+		hex = hex && classes[text[to]] != letter
+	}
+	return from, to, hex
+}
+
+// hashWord hashes a word, each run of digits in it as one.
+func hashWord(hash uint64, word []byte) uint64 {
+	var signs uint64
+	n, before := 0, separator
+	for _, b := range word {
+		c := classes[b]
+		if c == digit && before == digit {
+			continue
+		}
+		if before = c; c == digit {
+			b = '0'
+		}
+		if signs = signs<<8 | uint64(b); n%8 == 7 {
+			hash = mix(hash, signs)
+		}
+		n++
+	}
+	return mix(hash, signs<<8|uint64(n&7))
+}
+
+func hashText(hash uint64, text []byte) uint64 {
+	for ; len(text) >= 8; text = text[8:] {
+		hash = mix(hash, binary.LittleEndian.Uint64(text))
+	}
+	var rest uint64
+	for _, b := range text {
+		rest = rest<<8 | uint64(b)
+	}
+	return mix(hash, rest<<8|uint64(len(text)))
+}
+
+func mix(hash, x uint64) uint64 {
+	hi, lo := bits.Mul64(hash^x^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
+	return hi ^ lo
+}
+
+// nextDigit returns the index of the first digit, eight bytes at a time.
+func nextDigit(text []byte) int {
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		x := binary.LittleEndian.Uint64(text[i:]) ^ every('0') // digits are below 10 now
+		if found := (x - every(10)) &^ x & every(0x80); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(text) && classes[text[i]] != digit {
+		i++
+	}
+	return i
+}
+
+// every is a word of eight such bytes.
+func every(b byte) uint64 { return uint64(b) * 0x0101010101010101 }
 
 type class uint8
 

@@ -5,7 +5,14 @@ package summary
 // the rule itself looks closer.
 type triggerSet struct {
 	bits  [1 << 12]uint64 // one for each four bytes, nearly
-	rules map[uint32]ruleSet
+	rules [1 << 11]triggerRules
+}
+
+// triggerRules are the rules of four bytes, at the place of their hash or at the
+// next that was free.
+type triggerRules struct {
+	window uint32
+	set    ruleSet
 }
 
 // A ruleSet has a bit for each rule, by its place in rules, and one for words.
@@ -37,7 +44,7 @@ var wordHints = []string{
 var countHints = []string{"passed", "passing", "success", "complete", "finished", "total", "listening", "written", "wrote ", "summary"}
 
 func newTriggers() *triggerSet {
-	t := &triggerSet{rules: make(map[uint32]ruleSet)}
+	t := new(triggerSet)
 	for i, r := range rules {
 		t.add(r.hints, i)
 	}
@@ -52,9 +59,9 @@ func (t *triggerSet) add(hints []string, bit int) {
 		for i := range 4 {
 			w = fold(w, hint[i])
 		}
-		set := t.rules[w]
-		set.add(bit)
-		t.rules[w] = set
+		e := t.at(w)
+		e.window = w
+		e.set.add(bit)
 		t.bits[slot(w)>>6] |= 1 << (slot(w) & 63)
 	}
 }
@@ -68,12 +75,22 @@ func (t *triggerSet) has(w uint32) bool {
 	return t.bits[slot(w)>>6]>>(slot(w)&63)&1 != 0
 }
 
+// at returns the entry of four bytes, or the free one where it is to be.
+func (t *triggerSet) at(w uint32) *triggerRules {
+	for i := slot(w); ; i++ {
+		e := &t.rules[i%uint32(len(t.rules))]
+		if e.window == w || e.window == 0 {
+			return e
+		}
+	}
+}
+
 // in returns the rules that a line may have to do with.
 func (t *triggerSet) in(text []byte) (set ruleSet) {
 	w := uint32(' ') // so that a hint can be of a line's beginning
 	for i, b := range text {
 		if w = fold(w, b); t.has(w) && i >= 2 {
-			set = set.or(t.rules[w])
+			set = set.or(t.at(w).set)
 		}
 	}
 	return set

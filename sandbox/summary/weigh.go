@@ -21,6 +21,7 @@ const (
 
 // weigh tells the kind of a line and, among its like, how much it is worth.
 func weigh(text string) (kind, int) {
+	text = beginning(text, lookedAt)
 	lower := strings.ToLower(text)
 	switch {
 	case !worded.MatchString(text) || boilerplate.in(text, lower) || libraryFrame(text):
@@ -29,13 +30,13 @@ func weigh(text string) (kind, int) {
 	if k := levelOf(text, lower); k != plainLine && !tallied.MatchString(text) {
 		return k, 1
 	}
-	passed := passMark.MatchString(text)
+	passed := marked(text, lower)
 	quiet := quietLevel.in(text, lower)
 	if !quiet && (!passed || goodOnly.MatchString(text)) && (tallyLine.MatchString(text) || tallyCount.in(text, lower)) {
 		return tally, tallyWorth(text)
 	}
 	troubled := hasAny(lower, wordHints)
-	if troubled && (passed || zeroOnly(text)) {
+	if troubled && (passed || zeroOnly(text, lower)) {
 		return plainLine, 0
 	}
 	if troubled && !quiet {
