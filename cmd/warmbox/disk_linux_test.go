@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// tinyDisk mounts a file system of a megabyte. When the test is over, nobody may
+// have anything of it open any more.
+func tinyDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
+		if strings.Contains(os.Getenv("WARMBOX_REQUIRE"), "mount") {
+			t.Fatal(err)
+		}
+		t.Skipf("a full disk takes a file system of its own, which takes root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("a file is still open: %v", err)
+			syscall.Unmount(dir, syscall.MNT_DETACH)
+		}
+	})
+	return dir
+}
+
+// diskSession is a client's session with a server whose logs go to a tiny disk.
+type diskSession struct {
+	*testing.T
+	p    *program
+	logs string // the directory
+}
+
+// prints has a command print so many bytes and sees that it works as ever. The
+// log must have all of it or say how much it has not.
+func (s *diskSession) prints(size int, complete bool) {
+	s.Helper()
+	r, text := s.call("exec", map[string]any{"cmd": fmt.Sprintf("yes abcdefg | head -c %d; echo end >&2; exit 3", size)})
+	size += len("end\n")
+	stdout := fmt.Sprint(r["stdout"])
+	if r["status"] != "exited" || r["exitCode"] != 3.0 || r["stderr"] != "end\n" || !strings.HasSuffix(stdout, "abcdefg\n") {
+		s.Errorf("of %d bytes came %v", size, r)
+	}
+	kept := 0
+	if path, ok := r["logPath"].(string); ok {
+		log, err := os.ReadFile(path)
+		if err != nil && complete {
+			s.Error(err)
+		}
+		kept = len(log)
+	}
+	gap, incomplete := r["log"].(map[string]any)
+	switch {
+	case complete && (incomplete || kept != size):
+		s.Errorf("of %d bytes the log has %d: %v", size, kept, gap)
+	case !complete && (gap["complete"] != false || gap["lostBytes"] != float64(size-kept) || kept >= size || !strings.Contains(fmt.Sprint(gap["reason"]), s.logs)):
+		s.Errorf("of %d bytes the log has %d, and it says %v", size, kept, gap)
+	}
+	l, later := s.call("logs", map[string]any{"execId": r["execId"], "tail": 1})
+	if l["exitCode"] != 3.0 || l["totalBytes"] != float64(size) || fmt.Sprint(l["log"]) != fmt.Sprint(r["log"]) {
+		s.Errorf("logs says %v, exec said %v", l, r["log"])
+	}
+	for _, text := range []string{text, later} {
+		if says := strings.Contains(text, "\nlog incomplete: "); says == complete {
+			s.Errorf("%s", text)
+		}
+	}
+}
+
+func (s *diskSession) call(name string, args map[string]any) (fields map[string]any, text string) {
+	s.Helper()
+	r, err := s.p.CallTool(s.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return r.StructuredContent.(map[string]any), r.Content[0].(*mcp.TextContent).Text
+}
+
+func TestDiskOfLogs(t *testing.T) {
+	disk := tinyDisk(t)
+	s := &diskSession{T: t, logs: filepath.Join(disk, "logs")}
+	s.p = serveHere(t, t.TempDir(), func(string) {}, "--log-dir", s.logs)
+	s.prints(80_000, true)
+
+	t.Log("full")
+	s.prints(3_000_000, false)
+	s.prints(80, false)
+	s.prints(800_000, false)
+	files, err := filepath.Glob(filepath.Join(s.logs, "*.log"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		os.Remove(file)
+	}
+	t.Log("room again")
+	s.prints(80_000, true)
+
+	t.Log("directory gone")
+	if err := os.RemoveAll(s.logs); err != nil {
+		t.Fatal(err)
+	}
+	s.prints(80_000, true)
+
+	t.Log("read-only")
+	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.prints(80_000, false)
+	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.prints(80_000, true)
+}
