@@ -52,25 +52,26 @@ func packages(t *testing.T, args ...string) (list []pkg) {
 // mayImport says which of our packages each of them may use: the direction is
 // cmd → server → tools → sandbox → the rest, and backends → sandbox.
 var mayImport = map[string][]string{
-	"":                  {},
-	"cmd/warmbox":       {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/redact"},
-	"cmd/warmbox-agent": {"sandbox/agent"},
-	"server":            {"sandbox", "tools"},
-	"tools":             {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/summary"},
-	"sandbox":           {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact"},
-	"sandbox/agent":     {"sandbox/wire"},
-	"sandbox/docker":    {"sandbox", "sandbox/agentbin"},
-	"sandbox/launch":    {"sandbox", "sandbox/agentbin"},
-	"sandbox/agentbin":  {},
-	"sandbox/wire":      {},
-	"sandbox/policy":    {},
-	"sandbox/rawlog":    {},
-	"sandbox/excerpt":   {},
-	"sandbox/redact":    {},
-	"sandbox/summary":   {},
-	"sandbox/boxtest":   {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog"},
-	"bench":             {},
-	"scripts/tryclient": {},
+	"":                      {},
+	"cmd/warmbox":           {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact"},
+	"cmd/warmbox-agent":     {"sandbox/agent"},
+	"server":                {"sandbox", "tools"},
+	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/summary"},
+	"sandbox":               {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact"},
+	"sandbox/agent":         {"sandbox/wire"},
+	"sandbox/docker":        {"sandbox", "sandbox/agentbin"},
+	"sandbox/launch":        {"sandbox", "sandbox/agentbin"},
+	"sandbox/agentbin":      {},
+	"sandbox/wire":          {},
+	"sandbox/policy":        {},
+	"sandbox/rawlog":        {},
+	"sandbox/excerpt":       {},
+	"sandbox/redact":        {},
+	"sandbox/summary":       {},
+	"sandbox/summary/model": {"sandbox/summary"},
+	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog"},
+	"bench":                 {},
+	"scripts/tryclient":     {},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -95,6 +96,8 @@ var onlyIn = map[string][]string{
 	"github.com/BurntSushi/toml":      {"cmd/warmbox"},
 	"github.com/lmittmann/tint":       {"cmd/warmbox"},
 	"github.com/modelcontextprotocol": {"bench", "scripts/tryclient"},
+	"github.com/anthropics/":          {"sandbox/summary/model"},
+	"github.com/openai/":              {"sandbox/summary/model"},
 }
 
 func TestLibrariesStayInTheirPlace(t *testing.T) {

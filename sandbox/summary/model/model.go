@@ -1,0 +1,99 @@
+// Package model has a language model write the summary of an output: through
+// the API of Anthropic or OpenAI, or of any server that speaks as one of them,
+// or through a command.
+//
+// A model is told of an output what summary.Digest holds, and has no tools. It
+// may be slow, wrong, or under the influence of what it reads, for the output of
+// a command can say anything. So what it writes is checked against the digest
+// and against how the command ended, and thrown away where it says more than
+// they do. This package does not fall back to another summary, mask secrets or
+// call twice.
+//
+// The caller must have masked the secrets of a digest, must have another summary
+// for when there is none from here, and must never take an exit code from one.
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/summary"
+)
+
+// A Model asks for summaries and vouches for the form of what comes back. It is
+// safe for use by several goroutines; its fields are set before.
+type Model struct {
+	Name      string        // who is said to have written a summary
+	Ask       summary.Func  // returns soon after its context ends
+	Timeout   time.Duration // of one call; 0 is DefaultTimeout
+	PerMinute int           // calls at most; 0 is DefaultPerMinute
+	MaxInput  int           // bytes of kept lines that are given away; 0 is summary.KeptBytes
+
+	quota quota
+}
+
+// What holds where a Model does not say otherwise.
+const (
+	DefaultTimeout   = 5 * time.Second // a reader waits for a summary; the built-in one is there at once
+	DefaultPerMinute = 20
+)
+
+// maxReply bounds a summary. One that is asked for in 200 tokens has 800 bytes.
+const maxReply = 4 << 10
+
+// Summarize returns a summary that says nothing which the digest refutes, or an
+// error that says why there is none. It takes no longer than the time limit.
+func (m *Model) Summarize(ctx context.Context, d summary.Digest) (string, error) {
+	most := cmp.Or(m.PerMinute, DefaultPerMinute)
+	if !m.quota.take(time.Now(), most) {
+		return "", fmt.Errorf("summary by %s: %d calls in a minute is the limit, and it is reached", m.Name, most)
+	}
+	reply, err := m.ask(ctx, shorten(d, cmp.Or(m.MaxInput, summary.KeptBytes)))
+	if err == nil {
+		reply, err = accept(reply, d)
+	}
+	if err != nil {
+		return "", fmt.Errorf("summary by %s: %w", m.Name, err)
+	}
+	return reply, nil
+}
+
+// ask bounds a call in time. A summary is worth no crash, so a provider that
+// panics has failed, and no more than that.
+func (m *Model) ask(ctx context.Context, d summary.Digest) (reply string, err error) {
+	limit := cmp.Or(m.Timeout, DefaultTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it panicked: %.200q", fmt.Sprint(p))
+		}
+	}()
+	reply, err = m.Ask(ctx, d)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v", limit)
+	}
+	return reply, err
+}
+
+// A quota admits so many calls in any minute.
+type quota struct {
+	mu    sync.Mutex
+	calls []time.Time // of the last minute
+}
+
+func (q *quota) take(now time.Time, most int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls = slices.DeleteFunc(q.calls, func(t time.Time) bool { return now.Sub(t) >= time.Minute })
+	if len(q.calls) >= most {
+		return false
+	}
+	q.calls = append(q.calls, now)
+	return true
+}
