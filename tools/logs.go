@@ -406,7 +406,11 @@ func pageText(p rawlog.Page, q rawlog.Query) string {
 		if l.Skipped > 0 {
 			fmt.Fprintf(&b, "[… %s] ", excerpt.Count(l.Skipped, "byte"))
 		}
-		b.WriteString(excerpt.Inert(l.Text))
+		text := l.Text
+		if q.Match == nil { // what a search found may be overwritten
+			text = excerpt.Settle(text)
+		}
+		b.WriteString(excerpt.Inert(text))
 		if l.Omitted > 0 {
 			fmt.Fprintf(&b, " [… %s]", excerpt.Count(l.Omitted, "byte"))
 		}

@@ -53,7 +53,7 @@ func endText(v view) string {
 		if i == 0 && (l.Number > 1 || l.Omitted > 0) {
 			fmt.Fprintf(&b, "[… %s of %s come before; the tool logs reads them …]\n", excerpt.Count(l.Number-1, "line"), excerpt.Count(v.lines, "line"))
 		}
-		b.WriteString(excerpt.Inert(l.Text))
+		b.WriteString(excerpt.Inert(excerpt.Settle(l.Text)))
 		if l.Omitted > 0 {
 			fmt.Fprintf(&b, " [… %s]", excerpt.Count(l.Omitted, "byte"))
 		}
