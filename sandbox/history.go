@@ -33,9 +33,9 @@ type Record struct {
 	Log     rawlog.Stats
 	Open    bool // its log may still grow: by it, or by what it left behind
 
-	// Changed is closed when something of this has changed; nil where nothing
-	// will, or another process runs it.
-	Changed <-chan struct{}
+	// Changed is closed when something of this has changed, and Over when nothing
+	// more will; both are nil where nothing will, or another process runs it.
+	Changed, Over <-chan struct{}
 }
 
 // Find returns what is known of a run of an owner. One of somebody else's is
@@ -180,7 +180,7 @@ func (h *history) find(owner, id string) (Record, bool) {
 	// Asked before the rest, so that no change falls between.
 	changed := run.changed()
 	record = run.record()
-	record.Open, record.Changed = true, changed
+	record.Open, record.Changed, record.Over = true, changed, run.over
 	return record, true
 }
 

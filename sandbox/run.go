@@ -119,6 +119,7 @@ type Run struct {
 	log    *rawlog.Log
 	opened chan struct{} // closed when log is set
 	done   chan struct{} // closed when exit is set
+	over   chan struct{} // closed when nothing more can come
 	room   chan struct{} // has a token when the agent took of our stdin
 
 	mu       sync.Mutex
@@ -129,7 +130,8 @@ type Run struct {
 	digest   *digester
 	timeout  *time.Timer
 	patience *time.Timer
-	unacked  int // stdin bytes on their way
+	closed   bool // nothing more can come
+	unacked  int  // stdin bytes on their way
 	stdin    context.CancelFunc
 }
 
@@ -148,7 +150,7 @@ func newRun(b *Box, c Command) *Run {
 	}
 	r := &Run{
 		ID: NewID("e"), Box: b, Command: c, Started: time.Now(),
-		opened: make(chan struct{}), done: make(chan struct{}), room: make(chan struct{}, 1),
+		opened: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), room: make(chan struct{}, 1),
 		digest: newDigester(c, b.secrets),
 	}
 	mask := b.secrets.Within
@@ -194,6 +196,10 @@ func (r *Run) arm() {
 // Done is closed when the run has ended: its shell has, or its box.
 func (r *Run) Done() <-chan struct{} { return r.done }
 
+// Over is closed when nothing of the run is left: what it left behind has ended
+// too.
+func (r *Run) Over() <-chan struct{} { return r.over }
+
 func (r *Run) ended() bool {
 	select {
 	case <-r.done:
@@ -233,13 +239,13 @@ func (r *Run) LogStats() rawlog.Stats {
 	return r.log.Stats()
 }
 
-// Kill ends the whole tree of the run: SIGTERM, a grace, SIGKILL. It does not
-// wait; Done tells. A run that has ended is left alone.
+// Kill ends the whole tree of the run, or what it left behind: SIGTERM, a grace,
+// SIGKILL. It does not wait; Over tells.
 func (r *Run) Kill() { r.kill(Killed) }
 
 func (r *Run) kill(cause Status) {
 	r.mu.Lock()
-	if r.cause != "" || r.ended() {
+	if r.cause != "" || r.closed || cause == TimedOut && r.ended() {
 		r.mu.Unlock()
 		return
 	}
@@ -361,10 +367,8 @@ func (r *Run) finish(e Exit) {
 	}
 	e.Took = time.Since(r.Started)
 	r.exit = e
-	for _, t := range []*time.Timer{r.timeout, r.patience} {
-		if t != nil {
-			t.Stop()
-		}
+	if r.timeout != nil {
+		r.timeout.Stop()
 	}
 	if r.stdin != nil {
 		r.stdin()
@@ -393,6 +397,13 @@ func (r *Run) lose(status Status, cause error) {
 
 // close gives the log back when nothing more can come.
 func (r *Run) close() {
+	r.mu.Lock()
+	r.closed = true
+	if r.patience != nil {
+		r.patience.Stop()
+	}
+	r.mu.Unlock()
 	r.log.Close()
 	r.Box.history.settle(r)
+	close(r.over) // who waited for it finds all that was said above
 }

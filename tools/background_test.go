@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/warmbox/warmbox/sandbox"
@@ -75,4 +76,27 @@ func TestGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a command leaves behind is listed while it runs, also where it holds none
+// of the command's output, and stop ends it.
+func TestLeftover(t *testing.T) {
+	c := connect(t, newSet(t))
+	left := callTool(t, c, "exec", `{"cmd":"setsid sleep 1000 >/dev/null 2>&1 </dev/null & setsid -f sleep 0.5"}`)
+	left.has(t, map[string]any{"status": "exited", "exitCode": 0, "leftoverCount": 2})
+	left.says(t, "2 processes that it started still run", "stop with this execId ends them")
+	id := left.fields["execId"].(string)
+	callTool(t, c, "list", `{}`).says(t, "command "+id+" · exit 0 · ", `still running: "sleep" (pid `)
+	callTool(t, c, "stop", `{"execId":"`+id+`"}`).has(t, map[string]any{"status": "exited"})
+	list := callTool(t, c, "list", `{}`)
+	if strings.Contains(list.text, "still running") {
+		t.Error(list.text)
+	}
+	callTool(t, c, "exec", `{"cmd":"pgrep -f 'sleep 100[0]'"}`).has(t, map[string]any{"exitCode": 1})
+
+	// What ends by itself is over without anybody's doing.
+	brief := callTool(t, c, "exec", `{"cmd":"setsid -f sleep 0.3 >/dev/null 2>&1"}`)
+	brief.has(t, map[string]any{"leftoverCount": 1})
+	callTool(t, c, "logs", `{"execId":"`+brief.fields["execId"].(string)+`","grep":"never","waitSeconds":30}`)
+	callTool(t, c, "stop", `{"execId":"`+brief.fields["execId"].(string)+`"}`).has(t, map[string]any{"code": sandbox.ExecNotFound})
 }

@@ -160,7 +160,7 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 	await(ctx, run, wait, progress)
 	if ctx.Err() != nil && !args.Background && !s.runsOn(ctx) {
 		run.Kill()
-		awaitDeath(run)
+		awaitDeath(run.Done())
 	}
 	exit := run.Exit()
 	s.logger().Info("command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
@@ -238,11 +238,11 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, progress f
 	}
 }
 
-func awaitDeath(run *sandbox.Run) {
+func awaitDeath(dead <-chan struct{}) {
 	patience := time.NewTimer(killWait)
 	defer patience.Stop()
 	select {
-	case <-run.Done():
+	case <-dead:
 	case <-patience.C:
 	}
 }

@@ -224,7 +224,7 @@ func (r ExecResult) Text() string {
 	fact(&b, "summary ("+r.SummaryBy+")", indented(r.Summary))
 	fact(&b, "code", r.Code)
 	fact(&b, "hint", r.Hint)
-	fact(&b, "still running", r.leftover())
+	fact(&b, "still running", procNames(r.Leftover, r.LeftoverCount-len(r.Leftover)))
 	if r.Log != nil {
 		fact(&b, "log incomplete", r.Log.sentence())
 	}
@@ -256,15 +256,13 @@ func (r ExecResult) verdict() string {
 	return strings.Join(parts, " · ")
 }
 
-func (r ExecResult) leftover() string {
-	if r.LeftoverCount == 0 {
-		return ""
-	}
+// procNames names processes, and counts those that are not in the list.
+func procNames(procs []sandbox.Proc, more int) string {
 	var list []string
-	for _, p := range r.Leftover {
+	for _, p := range procs {
 		list = append(list, fmt.Sprintf("%s (pid %d)", strconv.Quote(p.Name), p.Pid))
 	}
-	if more := r.LeftoverCount - len(r.Leftover); more > 0 {
+	if more > 0 {
 		list = append(list, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(list, ", ")
@@ -339,7 +337,7 @@ func missingHint(image string) string {
 
 func leftoverHint(n int) string {
 	if n == 1 {
-		return "1 process that it started still runs and goes on printing into the log; it ends with its container."
+		return "1 process that it started still runs and goes on printing into the log; stop with this execId ends it."
 	}
-	return fmt.Sprintf("%d processes that it started still run and go on printing into the log; they end with their container.", n)
+	return fmt.Sprintf("%d processes that it started still run and go on printing into the log; stop with this execId ends them.", n)
 }

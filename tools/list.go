@@ -54,6 +54,7 @@ type listedRun struct {
 	DurationMs  int64          `json:"durationMs"`
 	Lines       int64          `json:"lines"`
 	LogPath     string         `json:"logPath,omitempty"`
+	Leftover    []sandbox.Proc `json:"leftover,omitempty"` // what it left behind at its end, while any of it runs
 }
 
 const listOutput = `{"type":"object","properties":{
@@ -84,15 +85,24 @@ func (s *Set) list(owner string) listResult {
 		r.Commands = append(r.Commands, listedRun{
 			ExecID: run.ID, Status: run.Exit.Status, ExitCode: exitCode(run.Exit), Signal: run.Exit.Signal,
 			Cmd: oneLine(s.Manager.Secrets.Text(run.Cmd), 200), ContainerID: run.Box, Started: clock(run.Started),
-			DurationMs: run.Exit.Took.Milliseconds(), Lines: run.Log.Lines, LogPath: run.LogPath,
+			DurationMs: run.Exit.Took.Milliseconds(), Lines: run.Log.Lines, LogPath: run.LogPath, Leftover: leftoverOf(run),
 		})
 	}
 	r.Omitted = len(runs) - len(r.Commands)
 	return r
 }
 
+// leftoverOf names what runs of a command that has ended.
+func leftoverOf(r sandbox.Record) []sandbox.Proc {
+	if !r.Open {
+		return nil
+	}
+	return inertNames(r.Exit.Leftover)
+}
+
+// afterRunning sorts what runs, or has left something behind, before the rest.
 func afterRunning(r sandbox.Record) int {
-	if r.Exit.Status == sandbox.Running {
+	if r.Exit.Status == sandbox.Running || len(leftoverOf(r)) > 0 {
 		return 0
 	}
 	return 1
@@ -116,6 +126,7 @@ func (r listResult) text() string {
 	for _, c := range r.Commands {
 		fmt.Fprintf(&b, "command %s · %s · %s · %s · in %s · at %s · log %s · %s\n", c.ExecID, ending(c.Status, c.ExitCode, c.Signal),
 			took(time.Duration(c.DurationMs)*time.Millisecond), excerpt.Count(c.Lines, "line"), c.ContainerID, c.Started, cmp.Or(c.LogPath, "none"), c.Cmd)
+		fact(&b, "  still running", procNames(c.Leftover, 0))
 	}
 	if r.Omitted > 0 {
 		fmt.Fprintf(&b, "%d older ones are left out\n", r.Omitted)

@@ -205,10 +205,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return Failed(err), nil
 	}
-	wait := time.Duration(0)
-	if args.waitSeconds != nil {
-		wait = seconds(*args.waitSeconds)
-	}
+	wait := s.patience(ctx, args.waitSeconds, 0)
 	r, err := s.follow(ctx, s.owner(ctx), clip(args.execID), q, wait, progressOf(ctx, req))
 	if err != nil {
 		return Failed(err), nil
@@ -318,6 +315,8 @@ func awaitChange(ctx context.Context, record sandbox.Record, progress func(strin
 		select {
 		case <-record.Changed:
 			return true
+		case <-record.Over:
+			return true
 		case <-look:
 			return false
 		case <-ctx.Done():
@@ -342,6 +341,8 @@ func (s *Set) collect(ctx context.Context, owner, id string, status sandbox.Stat
 		}
 		select {
 		case <-record.Changed:
+		case <-record.Over:
+			return
 		case <-over.C:
 			return
 		case <-ctx.Done():

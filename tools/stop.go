@@ -82,14 +82,14 @@ func (s *Set) stop(owner, execID, containerID string) (stopResult, error) {
 	return stopResult{ContainerID: containerID, Status: "stopped"}, err
 }
 
-// stopRun ends a command, and returns when it has ended.
+// stopRun ends a command, or what it left behind, and returns when it has ended.
 func (s *Set) stopRun(owner, id string) (stopResult, error) {
 	run, err := s.Manager.Run(owner, id)
 	if err != nil {
 		return stopResult{}, err
 	}
 	run.Kill()
-	awaitDeath(run)
+	awaitDeath(run.Over())
 	return stopResult{ExecID: id, ContainerID: run.Box.ID, Status: string(run.Exit().Status)}, nil
 }
 

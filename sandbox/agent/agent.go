@@ -45,6 +45,8 @@ type Agent struct {
 	runs  map[wire.ID]*run // all that are not over
 	pids  map[int]*run     // by their shell's pid, until it is reaped
 	trees []*tree          // of all runs that have a process left
+
+	orphans sync.Cond // a process has ended that some run left behind
 }
 
 func newAgent() (*Agent, error) {
@@ -53,6 +55,7 @@ func newAgent() (*Agent, error) {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
 	a := &Agent{shell: findShell(), null: uintptr(null), runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{}}
+	a.orphans.L = &a.mu
 	for _, pid := range children() {
 		a.initial[pid] = true
 	}

@@ -56,7 +56,8 @@ func (a *Agent) reapOne(pid int) bool {
 	}
 	r := a.pids[pid]
 	if r == nil {
-		return true // an orphan of some command's
+		a.orphans.Broadcast() // it was some command's
+		return true
 	}
 	delete(a.pids, pid)
 	r.tree.running = false

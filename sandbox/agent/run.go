@@ -256,7 +256,7 @@ func (r *run) finish() {
 	if killed {
 		leftover = r.agent.leftover(r)
 	}
-	open := !r.closed()
+	open := !r.closed() || len(leftover) > 0
 	body := exitBody(st)
 	body.Killed, body.Open = killed || r.tree.collateral.Load(), open
 	if r.named != nil {
@@ -267,6 +267,7 @@ func (r *run) finish() {
 	r.agent.sendJSON(wire.Exit, r.id, body)
 	if open {
 		r.awaitClosed()
+		r.agent.awaitGone(r.tree)
 		r.agent.send(wire.Append(nil, wire.Closed, r.id, nil))
 	}
 	r.agent.mu.Lock()

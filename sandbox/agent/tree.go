@@ -221,6 +221,23 @@ func (a *Agent) adopted() bool {
 	return false
 }
 
+// lookAgain is between two looks at what a run has left behind: a census of all
+// processes takes a millisecond.
+const lookAgain = 100 * time.Millisecond
+
+// awaitGone waits until nothing of a tree is left whose shell has ended. The
+// last of it is always our child when it dies.
+func (a *Agent) awaitGone(t *tree) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.take(); slices.Contains(a.trees, t); a.take() {
+		a.orphans.Wait()
+		a.mu.Unlock()
+		time.Sleep(lookAgain) // they often die in numbers
+		a.mu.Lock()
+	}
+}
+
 func (a *Agent) forget(t *tree) {
 	a.trees = slices.DeleteFunc(a.trees, func(other *tree) bool { return other == t })
 }

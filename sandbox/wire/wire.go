@@ -42,13 +42,13 @@
 //	               Stderr
 //	               StdinTaken   so many bytes of its input were consumed
 //	               Exit         its shell has ended
-//	               Closed       its last byte of output has been sent: the run is over
+//	               Closed       its last byte has been sent, its last process is gone: the run is over
 //	               Pong
 //
 // A run is over with Refused, with Closed, or with an Exit whose "open" is
-// false. Where it is true, processes that the command left behind still hold
-// its output: Stdout and Stderr go on until Closed. After a run is over nothing
-// may bear its id again.
+// false. Where it is true, processes that the command left behind still run:
+// Stdout and Stderr go on until Closed, and Kill ends them. After a run is over
+// nothing may bear its id again.
 //
 // Stdin has a window: the host never has more than StdinWindow bytes on the
 // way that StdinTaken has not confirmed, so the agent can always take what
@@ -249,7 +249,7 @@ type ExitBody struct {
 	Signal   int    `json:"signal,omitempty"` // 1 to 64
 	OOM      bool   `json:"oom,omitempty"`    // the kernel was out of memory for the box meanwhile
 	Killed   bool   `json:"killed,omitempty"` // a Kill was carried out, of this run or, where it could not settle, of the whole box
-	Open     bool   `json:"open,omitempty"`   // output may follow, until Closed
+	Open     bool   `json:"open,omitempty"`   // processes of it still run, until Closed
 	Leftover []Proc `json:"leftover,omitempty"`
 	More     int    `json:"more,omitempty"`  // further leftover processes, not listed
 	Shell    string `json:"shell,omitempty"` // of a named shell: one of the Shell constants
