@@ -33,10 +33,10 @@ type line struct {
 
 // A state is what stood in a line before a carriage return.
 type state struct {
-	text    []byte
-	word    []byte // the first one that is more than a unit
-	blank   bool
-	counter bool // digits, signs, a spinner
+	text     []byte
+	word     []byte // the first one that is more than a unit
+	blank    bool
+	progress bool // it gives way to whatever comes
 }
 
 // Settle returns a part of an output as a Keeper keeps it: without what it has
@@ -54,8 +54,12 @@ func Settle(p []byte) []byte {
 }
 
 func overwrites(p []byte) bool {
-	return bytes.IndexByte(p, '\r') >= 0 || bytes.IndexByte(p, '\b') >= 0
+	return bytes.IndexByte(p, '\r') >= 0 || bytes.IndexByte(p, '\b') >= 0 ||
+		bytes.IndexByte(p, 0x1b) >= 0 && (bytes.Contains(p, toColumn1) || bytes.Contains(p, toColumn))
 }
+
+// Some programs go back to the first column by these, as by a carriage return.
+var toColumn1, toColumn = []byte("\x1b[1G"), []byte("\x1b[G")
 
 // write follows p and calls keep with what cannot be overwritten any more.
 func (l *line) write(p []byte, keep func([]byte)) {
@@ -126,9 +130,9 @@ func (l *line) keep(text []byte, keep func([]byte)) {
 // part follows bytes without a newline.
 func (l *line) part(p []byte, keep func([]byte)) {
 	for len(p) > 0 {
-		i := bytes.IndexAny(p, "\r\b")
-		if i < 0 {
-			i = len(p)
+		i := 0
+		for i < len(p) && p[i] != '\r' && p[i] != '\b' && p[i] != 'G' {
+			i++
 		}
 		if i > 0 {
 			l.takeBack()
@@ -137,12 +141,26 @@ func (l *line) part(p []byte, keep func([]byte)) {
 		if i == len(p) {
 			return
 		}
-		if p[i] == '\r' {
-			l.carriageReturn(keep)
-		} else {
-			l.print(p[i:i+1], keep)
-		}
+		l.step(p[i:i+1], keep)
 		p = p[i+1:]
+	}
+}
+
+// step follows a byte that may do more than stand there.
+func (l *line) step(p []byte, keep func([]byte)) {
+	if p[0] == '\r' {
+		l.carriageReturn(keep)
+		return
+	}
+	if p[0] == 'G' {
+		l.takeBack()
+	}
+	l.print(p, keep)
+	for _, sequence := range [][]byte{toColumn1, toColumn} {
+		if bytes.HasSuffix(l.now, sequence) {
+			l.now = l.now[:len(l.now)-len(sequence)]
+			l.carriageReturn(keep)
+		}
 	}
 }
 
@@ -173,6 +191,7 @@ func (l *line) carriageReturn(keep func([]byte)) {
 		l.now = l.now[:0]
 		return
 	}
+	s.progress = s.progress || isProgress(s.text)
 	l.now = nil
 	stay := l.past[:0]
 	for _, old := range l.past {
@@ -204,7 +223,7 @@ func (l *line) takeBack() {
 }
 
 func (s state) givesWay(to state) bool {
-	return s.counter || len(s.word) > 0 && bytes.Equal(s.word, to.word) || isProgress(s.text)
+	return s.progress || len(s.word) > 0 && bytes.Equal(s.word, to.word)
 }
 
 // isProgress looks for what bars, counts of a total and spinners have and
@@ -248,6 +267,8 @@ func isBar(p []byte) bool {
 	return len(p)-len(rest) >= 3 && len(rest) > 0 && rest[0] == ']'
 }
 
+// newState looks at the beginning of a text, up to its first word. What has none
+// and is not letters only is progress: a number, a spinner.
 func newState(text []byte) state {
 	s := state{text: text, blank: true}
 	letters, digits, from := false, false, -1
@@ -277,7 +298,7 @@ func newState(text []byte) state {
 	if from >= 0 && utf8.RuneCount(text[from:]) >= 3 {
 		s.word = text[from:]
 	}
-	s.counter = !s.blank && len(s.word) == 0 && (digits || !letters)
+	s.progress = !s.blank && len(s.word) == 0 && (digits || !letters)
 	return s
 }
 

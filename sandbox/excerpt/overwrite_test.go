@@ -35,6 +35,7 @@ func TestSettle(t *testing.T) {
 		"    Building [=>   ] 1/9: serde\r    Finished in 3 s\n":       "\r    Finished in 3 s\n",
 		"Counting:  50% (1/2)\rCounting: 100% (2/2), done.\n":          "\rCounting: 100% (2/2), done.\n",
 		"  0  4096M    0  0:00:40\r100  4096M  100  0:00:00\n":         "\r100  4096M  100  0:00:00\n",
+		"\x1b[1G\x1b[0K⠙ one\x1b[1G\x1b[0K⠹ two\x1b[Gadded 3 GB\n":     "\radded 3 GB\n",
 		"wait |\b/\b-\b\\\bdone\n":                                     "wait done\n",
 		"inodes:  0/64\b\b\b\b\b 1/64\b\b\b\b\bdone   \n":              "inodes: done   \n",
 		"wait ⠋\b⠙\b⠹\n":                                               "wait ⠹\n",
@@ -95,7 +96,7 @@ func checkSettle(t *testing.T, text []byte, piece int) {
 // The same, of what is likely to go wrong.
 func TestSettleInPieces(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	parts := []string{"\r", "\r", "\b", "\n", "\r\n", " ", "abc", "abd", "x", "7", "50%", "\x1b[K", "⠹", "漢", "\xe2", strings.Repeat("long ", 300)}
+	parts := []string{"\r", "\r", "\b", "\n", "\r\n", " ", "abc", "abd", "x", "7", "50%", "\x1b[K", "\x1b[1G", "G", "\x1b[", "⠹", "漢", "\xe2", strings.Repeat("long ", 300)}
 	for range 20_000 {
 		var text []byte
 		for range r.IntN(20) {
@@ -124,19 +125,23 @@ func TestBarTakesNoRoom(t *testing.T) {
 
 func BenchmarkWrite(b *testing.B) {
 	for name, text := range map[string]string{
-		"plain": "a line of some output, as a build prints it\n",
-		"dos":   "a line of some output, as a build prints it\r\n",
-		"bar":   "\rdownload  99% [#########################     ]",
-		"kinds": "\rfetching of one\runpacking of one",
-		"tiny":  "|\r/\r",
-		"back":  "1\b2\b",
-		"back7": "words\b\b\b\b\b",
+		"plain":   "a line of some output, as a build prints it\n",
+		"colours": "a line of \x1b[32mGREEN\x1b[m output, as a build prints it\n",
+		"dos":     "a line of some output, as a build prints it\r\n",
+		"bar":     "\rdownload  99% [#########################     ]",
+		"kinds":   "\rfetching of one\runpacking of one",
+		"tiny":    "|\r/\r",
+		"back":    "1\b2\b",
+		"back7":   "words\b\b\b\b\b",
 	} {
 		chunk := []byte(strings.Repeat(text, 64<<10/len(text)))
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(chunk)))
 			b.ReportAllocs()
 			k := &Keeper{Limit: 8000}
+			for i := range maxPast { // all that a state is compared with
+				fmt.Fprintf(k, "%c%s\r", 'a'+i, strings.Repeat("long", maxState/4-1))
+			}
 			for b.Loop() {
 				k.Write(chunk)
 			}
