@@ -138,10 +138,15 @@ func boxSpec(c *config) sandbox.Spec {
 	}
 }
 
-func newTools(c *config, m *sandbox.Manager, log *slog.Logger) *tools.Set {
-	return &tools.Set{
+func newTools(c *config, m *sandbox.Manager, log *slog.Logger) (*tools.Set, error) {
+	set := &tools.Set{
 		Manager: m, Wait: time.Duration(c.Exec.Wait), Timeout: time.Duration(c.Exec.Timeout), Logger: log,
 		Limits: excerpt.Limits{Whole: int(c.Output.Whole), Cut: int(c.Output.Excerpt)}, MaxBytes: int(c.Output.Max),
-		RunOn: c.Exec.OnDisconnect == "run-on",
+		RunOn: c.Exec.OnDisconnect == "run-on", Terse: c.Summary.Provider == "none",
 	}
+	asked, err := newModel(c)
+	if asked != nil {
+		set.Model = asked // and no nil pointer in an interface
+	}
+	return set, err
 }

@@ -15,7 +15,7 @@ import (
 // check holds the values against what they may be, so that nobody behind it
 // needs to. The error names where the value came from.
 func (c *config) check() error {
-	for _, r := range c.rules() {
+	for _, r := range append(c.rules(), c.summaryRules()...) {
 		if r.err != nil {
 			return fmt.Errorf("%s: %w", c.origin[r.key], r.err)
 		}

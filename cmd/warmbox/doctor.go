@@ -37,6 +37,7 @@ func examine(ctx context.Context, c *call) error {
 	d := &doctor{call: c, out: c.stdout}
 	d.checkConfig()
 	logsKept := d.checkLogs()
+	d.checkSummary(ctx)
 	ready := true
 	if c.config.Backend == "docker" {
 		ready = d.checkEngine(ctx)

@@ -55,7 +55,10 @@ func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	if _, err := manager.Own(ctx, "", progress); err != nil {
 		return tools.ExecResult{}, err
 	}
-	set := newTools(c.config, manager, c.log)
+	set, err := newTools(c.config, manager, c.log)
+	if err != nil {
+		return tools.ExecResult{}, err
+	}
 	// Nobody asks again for a command that still runs, so this call waits for
 	// its end.
 	set.Wait = time.Duration(c.config.Exec.Timeout) + time.Minute

@@ -65,7 +65,10 @@ func newServer(c *call) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := newTools(c.config, manager, c.log)
+	set, err := newTools(c.config, manager, c.log)
+	if err != nil {
+		return nil, err
+	}
 	set.Owner, set.Hurried = server.Owner, server.Hurried
 	return &server.Server{Manager: manager, Tools: set.Tools(), Resources: set.Resources(), Version: version(), Logger: c.log}, nil
 }

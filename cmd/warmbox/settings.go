@@ -54,6 +54,18 @@ type settings struct {
 		Max     size `toml:"max" default:"100000" help:"how much output a call may ask to be shown, by maxBytes"`
 	} `toml:"output"`
 
+	Summary struct {
+		Provider   string   `toml:"provider" default:"builtin" arg:"NAME" help:"who summarises long output: builtin, anthropic, openai or what speaks as it, command, client or none"`
+		Model      string   `toml:"model" arg:"NAME" help:"the model that anthropic or openai is asked for"`
+		BaseURL    string   `toml:"base_url" arg:"URL" help:"where its API is, such as http://localhost:11434/v1; if empty, the provider's own"`
+		APIKeyEnv  string   `toml:"api_key_env" arg:"NAME" help:"environment variable with the key of the API"`
+		APIKeyFile string   `toml:"api_key_file" arg:"FILE" help:"file with that key, which only its owner can read"`
+		Command    []string `toml:"command" help:"program that summarises, with its arguments: the prompt is its input, the summary its output"`
+		Timeout    duration `toml:"timeout" default:"5s" help:"how long a summary is waited for before the built-in one takes its place"`
+		MaxInput   size     `toml:"max_input" default:"16k" help:"how much of an output is given away for a summary"`
+		PerMinute  int      `toml:"per_minute" default:"20" help:"how many summaries are asked for in a minute"`
+	} `toml:"summary"`
+
 	Log struct {
 		Level    string   `toml:"level" default:"info" arg:"LEVEL" help:"what is logged: debug, info, warn or error and all above"`
 		Format   string   `toml:"format" default:"text" arg:"FORMAT" help:"text, or json"`

@@ -127,7 +127,10 @@ func TestDefaultsAgreeWithThePackages(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	file := writeConfig(t, "")
+	file, openFile := writeConfig(t, ""), writeConfig(t, "sk-1234")
+	if err := os.Chmod(openFile, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		flags map[string]string
 		want  []string // each must be in the sentence
@@ -150,6 +153,19 @@ func TestRefusals(t *testing.T) {
 		"bad pattern":    {map[string]string{"images-allow": "golang:["}, []string{"--images-allow", `"golang:["`}},
 		"no image":       {map[string]string{"image": ""}, []string{"--image", "empty"}},
 		"whitelist":      {map[string]string{"exec-whitelist": "go test,ls"}, []string{"--exec-whitelist", "cannot check commands"}},
+		"no provider":    {map[string]string{"summary-provider": "opnai"}, []string{"--summary-provider", "did you mean openai?"}},
+		"no model":       {map[string]string{"summary-provider": "openai"}, []string{"--summary-provider", "summary.model"}},
+		"no key":         {map[string]string{"summary-provider": "anthropic", "summary-model": "m"}, []string{"--summary-provider", "summary.api_key_env"}},
+		"empty key":      {map[string]string{"summary-api-key-env": "NO_SUCH_KEY"}, []string{"--summary-api-key-env", "NO_SUCH_KEY", "no key"}},
+		"open key file":  {map[string]string{"summary-api-key-file": openFile}, []string{"--summary-api-key-file", "chmod 600 " + openFile}},
+		"two keys":       {map[string]string{"summary-api-key-file": file, "summary-api-key-env": "HOME"}, []string{"--summary-api-key-file", "api_key_env too"}},
+		"no command":     {map[string]string{"summary-provider": "command"}, []string{"--summary-provider", "summary.command"}},
+		"no program":     {map[string]string{"summary-command": "no-such-program,-x"}, []string{"--summary-command", "no-such-program"}},
+		"no URL":         {map[string]string{"summary-base-url": "localhost:11434"}, []string{"--summary-base-url", "http://localhost:11434/v1"}},
+		"key in the URL": {map[string]string{"summary-base-url": "https://me:sk-1@h/v1"}, []string{"--summary-base-url", "no user"}},
+		"too patient":    {map[string]string{"summary-timeout": "2m"}, []string{"--summary-timeout", "1m0s"}},
+		"too much":       {map[string]string{"summary-max-input": "17k"}, []string{"--summary-max-input", "16k"}},
+		"too often":      {map[string]string{"summary-per-minute": "0"}, []string{"--summary-per-minute"}},
 		"neither":        {map[string]string{"sse": "perhaps"}, []string{"--sse", "true nor false"}},
 		"missing config": {map[string]string{"config": "/no/config.toml"}, []string{"/no/config.toml", "configuration file"}},
 	} {

@@ -130,7 +130,7 @@ func TestRepliesShowWhatTheyAre(t *testing.T) {
 }
 
 func TestPanicIsAnError(t *testing.T) {
-	m := &Model{Name: "broken", Ask: func(context.Context, summary.Digest) (string, error) { panic("oh") }}
+	m := &Model{Provider: "broken", Ask: func(context.Context, summary.Digest) (string, error) { panic("oh") }}
 	if _, err := m.Summarize(t.Context(), failing); err == nil || err.Error() != `summary by broken: it panicked: "oh"` {
 		t.Error(err)
 	}
@@ -138,7 +138,7 @@ func TestPanicIsAnError(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &Model{Name: "slow", Ask: func(ctx context.Context, _ summary.Digest) (string, error) {
+		m := &Model{Provider: "slow", Ask: func(ctx context.Context, _ summary.Digest) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}}
@@ -157,7 +157,7 @@ func TestDeadlines(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &Model{Name: "m", PerMinute: 2, Ask: func(context.Context, summary.Digest) (string, error) { return "frob", nil }}
+		m := &Model{Provider: "m", PerMinute: 2, Ask: func(context.Context, summary.Digest) (string, error) { return "frob", nil }}
 		admitted := func() (n int) {
 			for range 5 {
 				if _, err := m.Summarize(t.Context(), failing); err == nil {

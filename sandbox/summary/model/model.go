@@ -28,7 +28,7 @@ import (
 // A Model asks for summaries and vouches for the form of what comes back. It is
 // safe for use by several goroutines; its fields are set before.
 type Model struct {
-	Name      string        // who is said to have written a summary
+	Provider  string        // who is said to have written a summary
 	Ask       summary.Func  // returns soon after its context ends
 	Timeout   time.Duration // of one call; 0 is DefaultTimeout
 	PerMinute int           // calls at most; 0 is DefaultPerMinute
@@ -46,19 +46,22 @@ const (
 // maxReply bounds a summary. One that is asked for in 200 tokens has 800 bytes.
 const maxReply = 4 << 10
 
+// Name is who writes the summaries.
+func (m *Model) Name() string { return m.Provider }
+
 // Summarize returns a summary that says nothing which the digest refutes, or an
 // error that says why there is none. It takes no longer than the time limit.
 func (m *Model) Summarize(ctx context.Context, d summary.Digest) (string, error) {
 	most := cmp.Or(m.PerMinute, DefaultPerMinute)
 	if !m.quota.take(time.Now(), most) {
-		return "", fmt.Errorf("summary by %s: %d calls in a minute is the limit, and it is reached", m.Name, most)
+		return "", fmt.Errorf("summary by %s: %d calls in a minute is the limit, and it is reached", m.Name(), most)
 	}
 	reply, err := m.ask(ctx, shorten(d, cmp.Or(m.MaxInput, summary.KeptBytes)))
 	if err == nil {
 		reply, err = accept(reply, d)
 	}
 	if err != nil {
-		return "", fmt.Errorf("summary by %s: %w", m.Name, err)
+		return "", fmt.Errorf("summary by %s: %w", m.Name(), err)
 	}
 	return reply, nil
 }

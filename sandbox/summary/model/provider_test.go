@@ -203,7 +203,7 @@ func TestMishapsOfCommands(t *testing.T) {
 
 func (m *mishap) check(t *testing.T, ask summary.Func) {
 	t.Helper()
-	model := &Model{Name: "test", Ask: ask, Timeout: patience}
+	model := &Model{Provider: "test", Ask: ask, Timeout: patience}
 	start := time.Now()
 	text, err := model.Summarize(t.Context(), failing)
 	if took := time.Since(start); took > patience+2*time.Second {
@@ -270,7 +270,7 @@ func TestWhatIsAsked(t *testing.T) {
 				a.write(w, goodReply)
 			}))
 			defer server.Close()
-			m := &Model{Name: a.name, Ask: a.ask(a.options(t, server.URL))}
+			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
 			if text, err := m.Summarize(t.Context(), failing); text != goodReply {
 				t.Errorf("%q, %v", text, err)
 			}
@@ -316,12 +316,12 @@ func TestRefusedConnection(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	for _, a := range apis {
-		m := &Model{Name: a.name, Ask: a.ask(a.options(t, server.URL))}
+		m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
 		if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("%s: %v", a.name, err)
 		}
 	}
-	m := &Model{Name: "command", Ask: Command("/no/such/program")}
+	m := &Model{Provider: "command", Ask: Command("/no/such/program")}
 	if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
 	}
@@ -337,7 +337,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	for _, a := range apis {
 		for _, code := range []int{301, 302, 307, 308} {
 			server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, code))
-			m := &Model{Name: a.name, Ask: a.ask(a.options(t, server.URL))}
+			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
 			if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "redirect") {
 				t.Errorf("%s, %d: %v", a.name, code, err)
 			}
@@ -359,7 +359,7 @@ func TestNothingIsRetried(t *testing.T) {
 				w.Header().Set("X-Should-Retry", "true")
 				w.WriteHeader(code)
 			}))
-			m := &Model{Name: a.name, Ask: a.ask(a.options(t, server.URL))}
+			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
 			if _, err := m.Summarize(t.Context(), failing); err == nil {
 				t.Errorf("%d was an answer", code)
 			}
@@ -388,7 +388,7 @@ func TestKeyShowsNowhere(t *testing.T) {
 			"as type": `{"error":{"message":{"a":"` + testKey + `"}}}`,
 		} {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { status(401, body)(&a, w, r) }))
-			m := &Model{Name: a.name, Ask: a.ask(a.options(t, server.URL))}
+			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
 			_, err := m.Summarize(t.Context(), failing)
 			if err == nil || !strings.Contains(err.Error(), "status 401") || strings.Contains(err.Error(), testKey[:10]) {
 				t.Errorf("%s, %s: %v", a.name, name, err)
@@ -410,7 +410,7 @@ func TestNoKeyIsNoKey(t *testing.T) {
 		}))
 		o := a.options(t, server.URL)
 		o.Key = Key{}
-		m := &Model{Name: a.name, Ask: a.ask(o)}
+		m := &Model{Provider: a.name, Ask: a.ask(o)}
 		if text, err := m.Summarize(t.Context(), failing); text != goodReply {
 			t.Errorf("%q, %v", text, err)
 		}
