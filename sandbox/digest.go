@@ -19,8 +19,10 @@ type digester struct {
 	above   int // output of up to so many bytes needs none
 	cmd     string
 	secrets *redact.Redactor
+	tell    func(text string) // told the summary when there is one
 
-	early []byte // the output as long as it is small
+	early   []byte // the output as long as it is small
+	reading bool   // it no longer is
 
 	mu      sync.Mutex
 	work    sync.Cond     // there is something to read, or nothing more
@@ -28,12 +30,12 @@ type digester struct {
 	queue   []byte        // output that waits to be read
 	over    bool          // no more comes
 	exit    summary.Exit  // of the run, when over
-	done    chan struct{} // nil while nothing reads, closed when all is read
+	done    chan struct{} // closed when all is read
 	written summary.Digest
 }
 
-func newDigester(c Command, secrets *redact.Redactor) *digester {
-	d := &digester{above: c.Whole, cmd: c.Cmd, secrets: secrets}
+func newDigester(c Command, secrets *redact.Redactor, tell func(string)) *digester {
+	d := &digester{above: c.Whole, cmd: c.Cmd, secrets: secrets, tell: tell, done: make(chan struct{})}
 	d.work.L, d.room.L = &d.mu, &d.mu
 	return d
 }
@@ -44,12 +46,12 @@ func (d *digester) write(p []byte) {
 	if d.above <= 0 {
 		return
 	}
-	if d.done == nil {
+	if !d.reading {
 		if len(d.early)+len(p) <= d.above {
 			d.early = append(d.early, p...)
 			return
 		}
-		d.done = make(chan struct{})
+		d.reading = true
 		go d.read()
 		d.enqueue(d.early)
 		d.early = nil
@@ -69,7 +71,11 @@ func (d *digester) enqueue(p []byte) {
 
 // end says how the run ended. It does not wait.
 func (d *digester) end(e Exit) {
-	d.early = nil
+	if !d.reading {
+		d.early = nil
+		close(d.done)
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.over = true
@@ -90,6 +96,7 @@ func (d *digester) read() {
 		s.Write(batch)
 	}
 	d.written = s.Digest(d.exit)
+	d.tell(d.written.Summary)
 	close(d.done)
 }
 
@@ -110,16 +117,29 @@ func (d *digester) next(empty []byte) []byte {
 // whether there was so much of it that it needs to be told: above Command.Whole.
 // It may wait a few milliseconds until all of it has been read.
 func (r *Run) Digest(ctx context.Context) (summary.Digest, bool) {
-	r.mu.Lock()
-	done := r.digest.done
-	r.mu.Unlock()
-	if done == nil || !r.ended() {
+	if !r.ended() {
 		return summary.Digest{}, false
 	}
 	select {
-	case <-done:
-		return r.digest.written, true
+	case <-r.digest.done:
+		return r.digest.written, r.digest.reading
 	case <-ctx.Done():
 		return summary.Digest{}, false
 	}
+}
+
+// Summary returns the built-in summary of an owner's run that has ended, "" of
+// one whose output was not above Command.Whole, or that is long forgotten.
+func (m *Manager) Summary(ctx context.Context, owner, id string) string {
+	p := m.history.past(owner, id)
+	if p == nil {
+		return ""
+	}
+	select {
+	case <-p.digested:
+	case <-ctx.Done():
+	}
+	m.history.mu.Lock()
+	defer m.history.mu.Unlock()
+	return p.summary
 }

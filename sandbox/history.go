@@ -116,6 +116,9 @@ type past struct {
 	owner  string
 	run    *Run // nil when it is over
 	record Record
+
+	digested <-chan struct{} // closed when there will be no other summary
+	summary  string
 }
 
 func (h *history) add(owner string, r *Run) {
@@ -127,7 +130,7 @@ func (h *history) add(owner string, r *Run) {
 	if h.runs == nil {
 		h.runs = map[string]*past{}
 	}
-	h.runs[r.ID] = &past{owner: owner, run: r}
+	h.runs[r.ID] = &past{owner: owner, run: r, digested: r.digest.done}
 }
 
 // settle takes down what is known of a run when nothing more can come of it.
@@ -152,6 +155,18 @@ func (h *history) settle(r *Run) {
 	}
 }
 
+// summarize takes down a run's summary.
+func (h *history) summarize(id, text string) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.runs[id]; p != nil {
+		p.summary = text
+	}
+}
+
 // forget forgets what an owner has run that is over.
 func (h *history) forget(owner string) {
 	h.mu.Lock()
@@ -166,12 +181,11 @@ func (h *history) forget(owner string) {
 }
 
 func (h *history) find(owner, id string) (Record, bool) {
-	h.mu.Lock()
-	p := h.runs[id]
-	if p == nil || p.owner != owner {
-		h.mu.Unlock()
+	p := h.past(owner, id)
+	if p == nil {
 		return Record{}, false
 	}
+	h.mu.Lock()
 	run, record := p.run, p.record
 	h.mu.Unlock()
 	if run == nil {
@@ -186,10 +200,20 @@ func (h *history) find(owner, id string) (Record, bool) {
 
 // open returns a run that is not over, nil where there is none.
 func (h *history) open(owner, id string) *Run {
+	p := h.past(owner, id)
+	if p == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return p.run
+}
+
+func (h *history) past(owner, id string) *past {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p := h.runs[id]; p != nil && p.owner == owner {
-		return p.run
+		return p
 	}
 	return nil
 }

@@ -151,8 +151,8 @@ func newRun(b *Box, c Command) *Run {
 	r := &Run{
 		ID: NewID("e"), Box: b, Command: c, Started: time.Now(),
 		opened: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), room: make(chan struct{}, 1),
-		digest: newDigester(c, b.secrets),
 	}
+	r.digest = newDigester(c, b.secrets, func(text string) { b.history.summarize(r.ID, text) })
 	mask := b.secrets.Within
 	r.out = [2]excerpt.Keeper{{Limit: c.Keep, Mask: mask}, {Limit: c.Keep, Mask: mask}}
 	return r

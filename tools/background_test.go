@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,4 +100,20 @@ func TestLeftover(t *testing.T) {
 	brief.has(t, map[string]any{"leftoverCount": 1})
 	callTool(t, c, "logs", `{"execId":"`+brief.fields["execId"].(string)+`","grep":"never","waitSeconds":30}`)
 	callTool(t, c, "stop", `{"execId":"`+brief.fields["execId"].(string)+`"}`).has(t, map[string]any{"code": sandbox.ExecNotFound})
+}
+
+// Who waited for a long output, or asks for its end, is told what matters of it.
+func TestSummaryOfLogs(t *testing.T) {
+	c := connect(t, newSet(t))
+	a := callTool(t, c, "exec", `{"cmd":`+strconv.Quote("until [ -e go ]; do :; done; "+failing)+`,"background":true}`)
+	id := a.fields["execId"].(string)
+	callTool(t, c, "exec", `{"cmd":"touch go"}`)
+	waited := callTool(t, c, "logs", `{"execId":"`+id+`","grep":"^never$","waitSeconds":30}`)
+	waited.has(t, map[string]any{"status": "exited", "exitCode": 1})
+	waited.says(t, "\nsummary (builtin): exit 1, ", "got 4, want 5")
+	callTool(t, c, "logs", `{"execId":"`+id+`"}`).says(t, "\nsummary (builtin): exit 1, ")
+	callTool(t, c, "logs", `{"execId":"`+id+`","fromLine":1,"lines":2}`).has(t, map[string]any{"summary": nil})
+	callTool(t, c, "logs", `{"execId":"`+id+`","grep":"FAIL"}`).has(t, map[string]any{"summary": nil})
+	small := callTool(t, c, "exec", `{"cmd":"seq 10"}`)
+	callTool(t, c, "logs", `{"execId":"`+small.fields["execId"].(string)+`"}`).has(t, map[string]any{"summary": nil})
 }

@@ -161,6 +161,7 @@ type logsResult struct {
 	FirstLine   int64          `json:"firstLine,omitempty"` // of those shown
 	LastLine    int64          `json:"lastLine,omitempty"`
 	Matches     *int           `json:"matches,omitempty"` // only of a search
+	Summary     string         `json:"summary,omitempty"` // of a long output, to who asks for the end or waited for it
 	Next        int64          `json:"next"`
 	Hint        string         `json:"hint,omitempty"`
 	LogPath     string         `json:"logPath,omitempty"`
@@ -184,6 +185,7 @@ const logsOutput = `{"type":"object","properties":{
 	"firstLine":{"type":"integer"},
 	"lastLine":{"type":"integer"},
 	"matches":{"type":"integer"},
+	"summary":{"type":"string"},
 	"next":{"type":"integer","description":"fromLine to go on with"},
 	"hint":{"type":"string"},
 	"logPath":{"type":"string"},
@@ -229,7 +231,11 @@ func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait
 		}
 		changed := v.record.Exit.Status != first.record.Exit.Status
 		if changed || v.settled(q) || v.enough(q, begun, first.bytes) || deadline.Err() != nil {
-			return newLogsResult(v, q), nil
+			r := newLogsResult(v, q)
+			if atEnd := q.From == 0 && q.Match == nil; (changed || atEnd) && r.Status != sandbox.Running {
+				r.Summary = s.Manager.Summary(ctx, owner, id)
+			}
+			return r, nil
 		}
 		if q.Match != nil {
 			q.From = max(q.From, min(v.page.Next, v.lines+1)) // what has been searched stays so
@@ -427,6 +433,7 @@ func (r logsResult) text() string {
 		ending(r.Status, r.ExitCode, r.Signal), took(r.took), r.extent(), fmt.Sprintf("next %d", r.Next), "log " + cmp.Or(r.LogPath, "none"),
 	}, " · ") + "\n")
 	fact(&b, "cmd", r.Cmd)
+	fact(&b, "summary ("+byBuiltin+")", indented(r.Summary))
 	fact(&b, "hint", r.Hint)
 	if r.Log != nil {
 		fact(&b, "log incomplete", r.Log.sentence())
