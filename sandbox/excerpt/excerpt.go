@@ -26,7 +26,8 @@ type Keeper struct {
 	Limit int
 
 	// Mask hides what no reader may see: it returns p[from:to] without it. The
-	// rest of p tells what lies across the borders. nil hides nothing.
+	// rest of p tells what lies across the borders; what was overwritten is not in
+	// it. nil hides nothing.
 	Mask func(p []byte, from, to int) []byte
 
 	line  line // the last one, as far as it may still be overwritten

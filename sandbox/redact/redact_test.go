@@ -157,6 +157,22 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// Several parts of a text are masked as each of them alone.
+func TestRanges(t *testing.T) {
+	p := []byte("one " + github + " two " + pem + "\nthree " + stripe)
+	for n := 1; n < len(p); n += 3 {
+		var ranges [][2]int
+		for from := 0; from < len(p); from += 2 * n {
+			ranges = append(ranges, [2]int{from, min(from+n, len(p))})
+		}
+		for i, part := range new(Redactor).Ranges(p, ranges) {
+			if want := new(Redactor).Within(p, ranges[i][0], ranges[i][1]); string(part) != string(want) {
+				t.Fatalf("%v of %v: %q, alone %q", ranges[i], ranges, part, want)
+			}
+		}
+	}
+}
+
 // planted are secrets that no text around them may uncover.
 var planted = []string{github, stripe, claude, pem, "exact-value-of-a-variable"}
 
