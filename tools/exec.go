@@ -258,10 +258,11 @@ func lastWords(run *sandbox.Run) string {
 	return cmp.Or(shorten(lastLine(stderr.Text), 120), string(sandbox.Running))
 }
 
-// lastLine returns the last line of a text that has anything in it.
+// lastLine returns the last line of a text that has anything in it, without the
+// sign that it overwrote itself.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	return strings.TrimSpace(strings.TrimPrefix(text[strings.LastIndexByte(text, '\n')+1:], "␍"))
 }
 
 // shorten cuts a line after so many characters.
