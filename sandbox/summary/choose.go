@@ -190,6 +190,9 @@ func widthFor(p *picker, list []*failure) int {
 				continue
 			}
 			for _, x := range f.parts {
+				if x.role >= again {
+					continue
+				}
 				need += p.cost(x.line, width)
 			}
 		}
@@ -209,6 +212,10 @@ func (s *Summarizer) takeFailures(p *picker, list []*failure) {
 	}
 	s.takeRounds(p, list[:strong])
 	s.takeRounds(p, list[strong:])
+	s.takeParts(p, list, again, again)
+	if s.finder.before.n > 0 {
+		p.take(s.finder.before, "")
+	}
 }
 
 func (s *Summarizer) takeRounds(p *picker, list []*failure) {

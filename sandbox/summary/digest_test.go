@@ -30,7 +30,7 @@ func checkDigest(t *testing.T, output []byte, d Digest, kept int) {
 }
 
 func TestDigest(t *testing.T) {
-	for _, set := range []string{"dev", "own"} {
+	for _, set := range []string{"dev", "own", "later"} {
 		for _, c := range loadCases(t, set) {
 			exit := Exit{Code: c.exit}
 			s := New(Options{Cmd: c.cmd})

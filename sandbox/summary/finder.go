@@ -27,6 +27,7 @@ type finder struct {
 
 	failures []*failure
 	byKey    map[string]*failure
+	before   line // the last one of what still went well; its number is 0 if there is none
 
 	open  *failure // lines now may belong to it
 	rules []*rule  // by which it is open; the innermost is last
@@ -135,6 +136,7 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		e.last = l.n
 		if e.weight = max(e.weight, r.weight); name == "" {
 			e.count++
+			e.add(piece{l, again}, 2)
 		}
 		if r.retitle {
 			e.retitle(l)
@@ -142,6 +144,9 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		return e
 	}
 	e := &failure{key: key, name: name, weight: r.weight, count: 1, first: l.n, last: l.n, parts: []piece{{l, title}}}
+	if len(f.failures) == 0 {
+		f.before, _ = f.tail.at(l.n - 1)
+	}
 	f.keep(e)
 	return e
 }

@@ -27,6 +27,11 @@ var infraRules = []rule{
 		parts: []part{{re: re(`>>> `), role: place}},
 		stop:  re(`^ERROR`),
 	},
+	{
+		hints: []string{"backoff", "oomkilled", "errimage", "configerror", "evicted", "failedsch", "unhealthy"}, weight: found, reach: 8, // kubectl
+		start: re(`\b(?:CrashLoopBackOff|ImagePullBackOff|OOMKilled|ErrImagePull|CreateContainerConfigError|Evicted|FailedScheduling|Unhealthy)\b`),
+		parts: []part{{re: re(`^\s*(?:Exit Code|Restart Count|Message): +[1-9A-Za-z]`), role: message, max: 2}},
+	},
 	{hints: []string{`" 500`, `" 501`, `" 502`, `" 503`, `" 504`}, start: re(`" 5\d\d (?:\d+|-)`), weight: logged}, // access logs
 	{hints: []string{"error: ", "failed to solve"}, start: re(`^(?:ERROR: (?:failed to (?:solve|build)|process )|ERROR: process|failed to solve)`), weight: step},
 }

@@ -41,6 +41,7 @@ const (
 	message
 	place
 	detail
+	again // another line that is the same but for numbers
 )
 
 type weight int

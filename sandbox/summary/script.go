@@ -1,6 +1,6 @@
 package summary
 
-// scriptRules know Ruby, PHP, Perl, Lua and their test tools.
+// scriptRules know Ruby, PHP, Perl, Lua, Tcl and their test tools.
 var scriptRules = []rule{
 	{
 		hints: numbered, start: re(`^\s*\d+\) (?:Failure:|Error:|\S.*)$`), weight: found, reach: 30, holds: true,
@@ -30,5 +30,19 @@ var scriptRules = []rule{
 		parts: []part{{re: re(`^\s+from \S+:\d+:in`), role: place, own: true}},
 		stop:  re(`^\S`),
 	},
+	{
+		hints: []string{"while executing"}, start: re(`^\s+while executing$`), weight: found, reach: 30, back: lineBefore, // Tcl
+		parts: []part{{re: re(`^\s+\((?:procedure|file|object|class) .* line \d+\)$`), role: place, max: 3}},
+		stop:  re(`^$`),
+	},
 	{hints: []string{" line "}, start: re(`^\S.* at \S+ line \d+(?:, (?:near|<).*)?\.?$`), weight: found},
+}
+
+// lineBefore is what went wrong where a trace has no heading of its own.
+func lineBefore(r *ring, _ string) []piece {
+	l, ok := r.at(r.last)
+	if !ok {
+		return nil
+	}
+	return []piece{{l, title}}
 }
