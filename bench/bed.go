@@ -38,7 +38,8 @@ func (b *bed) open(ctx context.Context) (err error) {
 	if b.container, err = b.engine.start(ctx); err != nil {
 		return err
 	}
-	if b.server, err = newServer(ctx, b.options, b.dir); err != nil {
+	settings := fmt.Sprintf("[images]\ndefault = %q\n\n[log]\nmax_run = \"256m\"\n", b.image)
+	if b.server, err = newServer(ctx, b.options, b.dir, settings); err != nil {
 		return err
 	}
 	b.box, err = b.server.start(ctx)

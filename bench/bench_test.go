@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -71,5 +72,15 @@ func TestPercentile(t *testing.T) {
 		if !slices.Equal(before, test.times) {
 			t.Error("the times were put into another order")
 		}
+	}
+}
+
+func TestPrintReadings(t *testing.T) {
+	var out strings.Builder
+	printReadings(&out, []reading{{100, 120}, {90_000, 1500}, {300, 330}})
+	got := strings.Fields(out.String()[strings.Index(out.String(), "median of all"):])
+	want := strings.Fields("median of all 3 300 330 0.9 median of those not shown whole 1 90000 1500 60.0 sum of all 3 90400 1950 46.4")
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", out.String())
 	}
 }

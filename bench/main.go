@@ -7,9 +7,13 @@
 //
 // What is compared is measured in turns, not one after the other, so that
 // whatever else the machine does meets all of it; so the ratios mean more than
-// the milliseconds. Bench passes no judgement and exits with 1 only where it
-// could not measure. It needs an engine that has the image, and the server
-// built as bin/warmbox.
+// the milliseconds. It needs an engine that has the image, and the server built
+// as bin/warmbox. Without an engine it can tell how much a model is given to
+// read of real outputs:
+//
+//	go run ./bench -tokens
+//
+// Bench passes no judgement and exits with 1 only where it could not measure.
 package main
 
 import (
@@ -32,6 +36,8 @@ type options struct {
 	image   string
 	rounds  int
 	starts  int
+	tokens  bool
+	cases   string
 	stderr  io.Writer // of the server; nil: dropped
 }
 
@@ -41,6 +47,8 @@ func main() {
 	flag.StringVar(&o.image, "image", defaultImage, "the image of all containers")
 	flag.IntVar(&o.rounds, "n", 100, "rounds of commands")
 	flag.IntVar(&o.starts, "starts", 20, "rounds of cold starts")
+	flag.BoolVar(&o.tokens, "tokens", false, "count what a model reads of real outputs, and nothing else")
+	flag.StringVar(&o.cases, "cases", "sandbox/summary/testdata", "the folder with those outputs")
 	verbose := flag.Bool("v", false, "show what the server logs")
 	flag.Parse()
 	if *verbose {
@@ -55,6 +63,9 @@ func main() {
 }
 
 func run(ctx context.Context, o options, out io.Writer) (err error) {
+	if o.tokens {
+		return reportTokens(ctx, o, out)
+	}
 	b, err := newBed(ctx, o)
 	if err != nil {
 		return err

@@ -20,7 +20,9 @@ type server struct {
 	pid     int
 }
 
-func newServer(ctx context.Context, o options, dir string) (*server, error) {
+// newServer starts the server with settings, in TOML, and all that it keeps in
+// dir.
+func newServer(ctx context.Context, o options, dir, settings string) (*server, error) {
 	program, err := filepath.Abs(o.program)
 	if err != nil {
 		return nil, err
@@ -29,8 +31,7 @@ func newServer(ctx context.Context, o options, dir string) (*server, error) {
 		return nil, fmt.Errorf("no server to measure at %s; try: go generate ./... && go build -o bin/warmbox ./cmd/warmbox", program)
 	}
 	config := filepath.Join(dir, "warmbox.toml")
-	text := fmt.Sprintf("[images]\ndefault = %q\n\n[log]\nmax_run = \"256m\"\n", o.image)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(program, "stdio", "--config", config)
