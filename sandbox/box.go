@@ -53,6 +53,7 @@ type Box struct {
 	history *history         // may be nil
 	secrets *redact.Redactor // nil knows the well-known forms
 	gate    gate             // of its runs
+	shells  map[string]*gate // its named shells; guarded by mu
 	common  *gate            // of those of all boxes, may be nil
 
 	logs   *rawlog.Store
@@ -148,17 +149,24 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := b.admit(ctx, c.Patience); err != nil {
+	shell, err := b.enterShell(ctx, c)
+	if err != nil {
 		return nil, err
 	}
 	r := newRun(b, c)
+	r.shell = shell
+	if err := b.admit(ctx, c.Patience); err != nil {
+		r.leaveShell()
+		return nil, err
+	}
 	if err := b.add(r); err != nil {
+		r.leaveShell()
 		b.dismiss()
 		return nil, err
 	}
 	b.history.add(b.owner, r)
 	// The log is made while the agent starts the shell: it costs no time.
-	err := b.sendJSON(wire.Start, r.wireID, wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: pairs(c.Env), Stdin: c.Stdin != nil})
+	err = b.sendJSON(wire.Start, r.wireID, c.start())
 	r.open(b.logs)
 	if err != nil {
 		b.fail(fmt.Errorf("send a command: %w", err))

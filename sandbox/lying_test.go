@@ -41,6 +41,8 @@ var lies = map[string]liar{
 	"signal 65":          exits(`{"code":1,"signal":65}`),
 	"exit is no JSON":    exits(`exit 0`),
 	"a thousand left":    exits(`{"leftover":[` + strings.Repeat(`{"pid":1,"name":"x"},`, 999) + `{"pid":1,"name":"x"}]}`),
+	"shell of no name":   exits(`{"shell":"saved"}`),
+	"shell unheard of":   exits(`{"shell":"burnt"}`),
 	"a long name":        exits(`{"leftover":[{"pid":1,"name":"` + strings.Repeat("x", 65) + `"}]}`),
 	"closed before exit": raw(func(run wire.ID) []byte { return wire.Append(started(run), wire.Closed, run, nil) }),
 	"takes input that was not sent": raw(func(run wire.ID) []byte {

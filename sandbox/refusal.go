@@ -18,6 +18,13 @@ func refusal(r *Run, b wire.RefusedBody) error {
 		}
 		return Errorf(InvalidArgument, "Give a directory that exists in the box; the workspace is "+r.Box.Place.Dir+".",
 			"cannot run in the working directory %q: %s", dir, why)
+	case wire.StepTTY:
+		return Errorf(LimitReached, "Run it without tty, or start another box.", "cannot make a terminal in box %s: %s", r.Box.ID, why)
+	case wire.StepShell:
+		if b.Errno == 0 {
+			return Errorf(InvalidArgument, "Leave shell out, or use an image that has bash.", "a named shell needs bash, and box %s has none", r.Box.ID)
+		}
+		return Errorf(LimitReached, "Make room in the box, or leave shell out.", "cannot keep the shell %q in box %s: %s", r.Command.Shell, r.Box.ID, why)
 	case wire.StepExec:
 		return Errorf(LimitReached, "Stop what still runs in the box, or start another one.",
 			"cannot start a shell in box %s: %s", r.Box.ID, why)
@@ -43,6 +50,10 @@ func errnoText(n int) string {
 		return "not a directory"
 	case 23, 24:
 		return "too many open files"
+	case 28:
+		return "no space left on its disk"
+	case 30:
+		return "its file system is read-only"
 	case 36:
 		return "file name too long"
 	case 40:

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"io"
@@ -37,14 +36,30 @@ type Command struct {
 	Cmd     string
 	Dir     string            // where; relative to the box's own directory
 	Env     map[string]string // over the box's
-	Stdin   io.Reader         // nil is /dev/null
+	Stdin   io.Reader         // what it reads first; nil is nothing
 	Timeout time.Duration     // after which its whole tree is killed; 0 is none
 	Keep    int               // how many bytes of each stream's ends Output can show; 0 is DefaultKeep
 	Whole   int               // output of more bytes gets a Digest; 0: none does
 
-	// Patience is how long it may wait for the end of others where too many run.
+	// Interactive keeps its input open after Stdin, for Run.Input. Else there is
+	// none but Stdin.
+	Interactive bool
+
+	// TTY gives it a terminal of that size, with input as if it were Interactive
+	// and a TERM that says so. All that it prints is then Stdout.
+	TTY *Size
+
+	// Shell names the shell of the box that it runs in: with the directory,
+	// variables, functions and options that the last command there ended with. A
+	// Dir and an Env that are given count more, and stay. "" is a new shell.
+	Shell string
+	// Patience is how long it may wait for the end of others: where too many run,
+	// and of those that came before in its Shell.
 	Patience time.Duration
 }
+
+// Size is a terminal's, in columns and rows.
+type Size = wire.Size
 
 // DefaultKeep is how much of a run's output is at hand without its log.
 const DefaultKeep = 8000
@@ -63,7 +78,27 @@ func (c Command) check() error {
 	case c.Timeout < 0:
 		return Errorf(InvalidArgument, "Leave it out for the default.", "a timeout of %v is none", c.Timeout)
 	}
+	if c.TTY != nil {
+		if err := checkSize(*c.TTY); err != nil {
+			return err
+		}
+	}
+	if err := checkShell(c.Shell); err != nil {
+		return err
+	}
 	return checkEnv(c.Env)
+}
+
+// start is the command as its agent is told.
+func (c Command) start() wire.StartBody {
+	env := pairs(c.Env)
+	switch {
+	case c.TTY != nil:
+		env = append([]string{"TERM=xterm-256color"}, env...)
+	case c.Shell != "":
+		env = append([]string{"TERM=dumb"}, env...) // not what a terminal left in the shell
+	}
+	return wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: env, Stdin: c.hasInput(), TTY: c.TTY, Shell: c.Shell}
 }
 
 func checkEnv(env map[string]string) error {
@@ -102,6 +137,7 @@ type Exit struct {
 	Took     time.Duration
 	Leftover []Proc // what still runs, at most wire.MaxLeftover of it
 	More     int    // what else still runs
+	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost"; "" where it had none
 	Err      error  // of a Lost or never started run
 }
 
@@ -121,6 +157,7 @@ type Run struct {
 	done   chan struct{} // closed when exit is set
 	over   chan struct{} // closed when nothing more can come
 	room   chan struct{} // has a token when the agent took of our stdin
+	shell  *gate         // of its named shell, nil where it has none
 
 	mu       sync.Mutex
 	phase    phase
@@ -132,7 +169,7 @@ type Run struct {
 	patience *time.Timer
 	closed   bool // nothing more can come
 	unacked  int  // stdin bytes on their way
-	stdin    context.CancelFunc
+	in       input
 }
 
 // phase is where the protocol stands for a run.
@@ -151,6 +188,7 @@ func newRun(b *Box, c Command) *Run {
 	r := &Run{
 		ID: NewID("e"), Box: b, Command: c, Started: time.Now(),
 		opened: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), room: make(chan struct{}, 1),
+		in: input{turn: make(chan struct{}, 1)},
 	}
 	r.digest = newDigester(c, b.secrets, func(text string) { b.history.summarize(r.ID, text) })
 	mask := b.secrets.Within
@@ -184,12 +222,11 @@ func (r *Run) arm() {
 		return
 	}
 	if r.Command.Timeout > 0 {
-		r.timeout = time.AfterFunc(r.Command.Timeout, func() { r.kill(TimedOut) })
+		r.timeout = time.AfterFunc(r.Command.Timeout, func() { r.kill(TimedOut, killGrace) })
 	}
 	if r.Command.Stdin != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		r.stdin = cancel
-		go r.feed(ctx)
+		r.in.turn <- struct{}{} // nobody else knows the run yet
+		go r.feed()
 	}
 }
 
@@ -241,9 +278,9 @@ func (r *Run) LogStats() rawlog.Stats {
 
 // Kill ends the whole tree of the run, or what it left behind: SIGTERM, a grace,
 // SIGKILL. It does not wait; Over tells.
-func (r *Run) Kill() { r.kill(Killed) }
+func (r *Run) Kill() { r.kill(Killed, killGrace) }
 
-func (r *Run) kill(cause Status) {
+func (r *Run) kill(cause Status, grace time.Duration) {
 	r.mu.Lock()
 	if r.cause != "" || r.closed || cause == TimedOut && r.ended() {
 		r.mu.Unlock()
@@ -251,11 +288,11 @@ func (r *Run) kill(cause Status) {
 	}
 	r.cause = cause
 	// The promise that it ends is kept here, whatever the agent does.
-	r.patience = time.AfterFunc(killGrace+killPatience, func() {
-		r.Box.fail(Errorf(BoxGone, "", "its agent did not end a killed command within %v", killGrace+killPatience))
+	r.patience = time.AfterFunc(grace+killPatience, func() {
+		r.Box.fail(Errorf(BoxGone, "", "its agent did not end a killed command within %v", grace+killPatience))
 	})
 	r.mu.Unlock()
-	r.Box.sendJSON(wire.Kill, r.wireID, wire.KillBody{GraceMillis: killGrace.Milliseconds()})
+	r.Box.sendJSON(wire.Kill, r.wireID, wire.KillBody{GraceMillis: grace.Milliseconds()})
 }
 
 // take handles one frame of the agent's about this run, and tells whether the
@@ -331,11 +368,11 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 	if err := wire.Decode(f, &body); err != nil {
 		return false, err
 	}
-	if err := checkExit(body); err != nil {
+	if err := checkExit(body, r.Command.Shell); err != nil {
 		return false, err
 	}
 	r.phase = exited
-	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More}
+	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More, Shell: body.Shell}
 	switch {
 	case r.cause != "" && body.Killed:
 		e.Status = r.cause
@@ -348,7 +385,16 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 	return !body.Open, nil
 }
 
-func checkExit(b wire.ExitBody) error {
+func checkExit(b wire.ExitBody, shell string) error {
+	switch b.Shell {
+	case "", wire.ShellSaved, wire.ShellKept, wire.ShellLost:
+		if (b.Shell == "") == (shell == "") {
+			break
+		}
+		fallthrough
+	default:
+		return wire.Violation("Exit from the shell %q, which is %.100q", shell, b.Shell)
+	}
 	if b.Code < 0 || b.Code > 255 || b.Signal < 0 || b.Signal > 64 || b.More < 0 || len(b.Leftover) > wire.MaxLeftover {
 		return wire.Violation("Exit with code %d, signal %d, %d leftover", b.Code, b.Signal, len(b.Leftover))
 	}
@@ -370,11 +416,9 @@ func (r *Run) finish(e Exit) {
 	if r.timeout != nil {
 		r.timeout.Stop()
 	}
-	if r.stdin != nil {
-		r.stdin()
-	}
 	r.digest.end(e)
 	close(r.done)
+	r.leaveShell()
 	r.Box.dismiss()
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }

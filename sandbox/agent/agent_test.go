@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -269,118 +270,34 @@ func TestStdinWindow(t *testing.T) {
 	}
 }
 
+// TestNamedShell sees what an agent says of a shell's state, and that it takes its
+// files with it. What a named shell keeps, package boxtest tells.
 func TestNamedShell(t *testing.T) {
-	h := start(t)
-	for name, steps := range shellCases {
-		t.Run(name, func(t *testing.T) {
-			h.t = t
-			shell := strings.ReplaceAll(name, " ", "-")
-			for _, s := range steps {
-				out, exit := h.do(shell, s.cmd)
-				state := wire.ShellSaved
-				if s.kept {
-					state = wire.ShellKept
-				}
-				if out != s.out && s.out != "?" || exit.Code != s.code || exit.Shell != state || h.stderr != s.err {
-					t.Errorf("%s\n got %q, %q, code %d, %s\nwant %q, %q, code %d, %s", s.cmd, out, h.stderr, exit.Code, exit.Shell, s.out, s.err, s.code, state)
-				}
-			}
-		})
+	temp := t.TempDir()
+	h := start(t, "TMPDIR="+temp)
+	check := func(cmd, out, shell string) {
+		t.Helper()
+		if got, exit := h.do("dev", cmd); got != out || exit.Shell != shell {
+			t.Errorf("%s: %q, %q, %+v; want %q, %s", cmd, got, h.stderr, exit, out, shell)
+		}
 	}
-}
-
-type step struct {
-	cmd  string
-	code int
-	out  string
-	err  string
-	kept bool
-}
-
-var shellCases = map[string][]step{
-	"directory": {
-		{cmd: "mkdir -p 'a b/c' && cd 'a b/c' && cd .."},
-		{cmd: `echo "${PWD##*/}"; cd - >/dev/null; echo "${PWD##*/}"`, out: "a b\nc\n"},
-		{cmd: "pushd /usr >/dev/null; pushd /tmp >/dev/null; pushd -n /bin >/dev/null"},
-		{cmd: "dirs -p -l | head -3; popd >/dev/null; dirs -l -p | head -2", out: "/tmp\n/bin\n/usr\n/bin\n/usr\n"},
-		{cmd: "umask 077; mkdir /tmp/wb-gone-$$ && cd /tmp/wb-gone-$$ && g=$PWD"},
-		{cmd: "umask; rmdir $g", out: "0077\n"},
-	},
-	"variables": {
-		{cmd: `a=$'1\n2 \'3\' "4" \\ $x \t'; b='äöü → 日本'; c=; declare -i i=5; declare -l low=ABC; readonly ro=fixed; export ex='an export'; unset NO_SUCH LC_ALL`},
-		{cmd: `printf '%s|' "$a" "$b" "${c-unset}" $i $low $ro "$(printenv ex)" "${LC_ALL-unset}"; i=i+1; echo $i`, out: "1\n2 '3' \"4\" \\ $x \t|äöü → 日本||5|abc|fixed|an export|unset|6\n"},
-		{cmd: `ro=other; echo no`, code: 1, err: "/bin/bash: line 1: ro: readonly variable\n"},
-		{cmd: `unset PATH; echo $ro`, out: "fixed\n"},
-		{cmd: `echo "${PATH-unset}"`, out: "unset\n"},
-	},
-	"arrays": {
-		{cmd: `x=(a 'b c' $'d\ne'); x[9]=z; declare -A m=([k]=v ['a b']='c d'); declare -n ref=x; e=()`},
-		{cmd: `echo "${#x[@]} ${x[2]} ${x[9]} ${m[a b]} ${m[k]} ${ref[1]} ${!x[*]} ${#e[@]}"`, out: "4 d\ne z c d v b c 0 1 2 9 0\n"},
-	},
-	"functions": {
-		{cmd: `f() { echo "f $1"; }; g() { cat <<END
-$(f x) 'y'
-END
-}; export -f f; shopt -s extglob; e() { [[ $1 == @(a|b) ]]; }; readonly -f f`},
-		{cmd: `f 1; g; bash -c 'f 2'; e a && ! e c && echo ok; f() { :; }; declare -F`, out: "f 1\nf x 'y'\nf 2\nok\ndeclare -f e\ndeclare -frx f\ndeclare -f g\n", err: "/bin/bash: line 1: f: readonly function\n"},
-		{cmd: `unset -f g; cd() { builtin cd "$@" && echo "in $PWD"; }; set() { echo never; }`},
-		{cmd: `declare -F g; cd /usr; unset -f set`, out: "in /usr\n"},
-	},
-	"aliases": {
-		{cmd: "shopt -s expand_aliases\nalias ll='echo LL' ls='ls -d'\nh() { ls /; }"},
-		{cmd: "ll; h; declare -f h", out: "LL\n/\nh () \n{ \n    ls -d /\n}\n"},
-		{cmd: "ll; h; declare -f h", out: "LL\n/\nh () \n{ \n    ls -d /\n}\n"},
-		{cmd: "unalias ll"},
-		{cmd: "ll", code: 127, err: "/bin/bash: line 1: ll: command not found\n"},
-	},
-	"options": {
-		{cmd: "set -f -o pipefail; shopt -s nullglob; shopt -u sourcepath; set +B"},
-		{cmd: `echo $- *; false | true; echo $?; shopt -p nullglob sourcepath; echo {a,b}`, out: "fhc *\n1\nshopt -s nullglob\nshopt -u sourcepath\n{a,b}\n"},
-	},
-	"set -euo pipefail": {
-		{cmd: "set -euo pipefail; echo on", out: "on\n"},
-		{cmd: "x=1; echo before; false; echo never", code: 1, out: "before\n"},
-		{cmd: "echo $x; echo $nothing; echo never", code: 1, out: "1\n", err: "/bin/bash: line 1: nothing: unbound variable\n"},
-		{cmd: "f() { return 4; }; f || echo handled; (exit 5)", code: 5, out: "handled\n"},
-		{cmd: "echo $-", out: "ehuBc\n"},
-	},
-	"set -x": {
-		{cmd: "set -x; echo a", out: "a\n", err: "+ echo a\n"},
-		{cmd: "echo b", out: "b\n", err: "+ echo b\n"},
-		{cmd: "set +x", err: "+ set +x\n"},
-		{cmd: "echo c", out: "c\n"},
-	},
-	"IFS": {
-		{cmd: `IFS=', 1/'`},
-		{cmd: `a="x,y1z"; printf '<%s>' $a; cd /usr; false`, code: 1, out: "<x><y><z>"},
-		{cmd: `echo "$?" "$PWD"; IFS=`, out: "1 /usr\n"},
-		{cmd: `a="x y"; printf '<%s>' $a; unset IFS`, out: "<x y>"},
-		{cmd: `a="x y"; printf '<%s>' $a; echo`, out: "<x><y>\n"},
-	},
-	"exit": {
-		{cmd: "x=5; cd /usr; exit 3", code: 3},
-		{cmd: `echo "$? $x $PWD"; f() { exit 4; }; f`, code: 4, out: "3 5 /usr\n"},
-		{cmd: `echo $?; (exit 7)`, code: 7, out: "4\n"},
-		{cmd: `echo $?; kill -INT $$; echo never`, code: 130, out: "7\n"},
-		{cmd: `echo $x; exec true`, out: "5\n", kept: true},
-		{cmd: `x=6; kill -9 $$`, code: 137, kept: true},
-		{cmd: `echo $x`, out: "5\n"},
-	},
-	"traps": {
-		{cmd: `trap 'echo bye' EXIT; x=1; cd /usr`, out: "bye\n"},
-		{cmd: `echo $x $PWD; trap 'echo int' INT; trap 'echo err' ERR`, out: "1 /usr\n"},
-		{cmd: `kill -INT $$; false; echo next`, out: "int\nerr\nnext\n"},
-		{cmd: `trap - ERR INT; x=2; trap 'echo bye' EXIT; exit 3`, code: 3, out: "bye\n", kept: true},
-		{cmd: `echo $x; trap - ERR INT; (trap 'echo sub' EXIT); echo "$(trap)"|head -c 12; false`, out: "1\nsub\ntrap -- '{ \\", code: 1},
-		{cmd: `echo $?; compgen -v | grep -i warmbox`, out: "1\nWARMBOX_RUN\n"},
-		{cmd: `trap 'd=$((d+1))' DEBUG; echo a`, out: "a\n"},
-		{cmd: `trap - DEBUG; [ "$d" -ge 1 ] && echo counted`, out: "counted\n"},
-	},
-	"as bash -c": {
-		{cmd: "set -- a 'b c'"},
-		{cmd: `echo $# "$2" "$0" $- $LINENO
-echo $LINENO ${#BASH_EXECUTION_STRING} $SHLVL "${BASH_ENV-none}"; ls /proc/self/fd | tr '\n' ' '`, out: "2 b c /bin/bash hBc 1\n2 125 1 none\n0 1 2 3 "},
-		{cmd: "echo 'a", code: 2, err: "/bin/bash: -c: line 1: unexpected EOF while looking for matching `''\n"},
-		{cmd: "compgen -v | grep -i warmbox; declare -F; alias; compgen -A function", out: "WARMBOX_RUN\n", code: 1},
-	},
+	check("x=1", "", wire.ShellSaved)
+	check("echo $x; x=2; exec true", "1\n", wire.ShellKept)
+	check("echo $x; rm -r $TMPDIR/warmbox-shells-*", "1\n", wire.ShellLost)
+	check("echo $x; x=3", "\n", wire.ShellSaved)
+	check("echo $x; ulimit -f 0; trap '' XFSZ", "3\n", wire.ShellKept) // nothing more can be written
+	check("echo $x", "3\n", wire.ShellSaved)
+	files, _ := filepath.Glob(temp + "/*/*")
+	if len(files) != 1 || filepath.Base(files[0]) != "dev" {
+		t.Errorf("%q", files)
+	}
+	dir, err := os.Stat(filepath.Dir(files[0]))
+	if err != nil || dir.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", dir.Mode(), err)
+	}
+	h.in.Close()
+	h.cmd.Wait()
+	if left, _ := filepath.Glob(temp + "/*"); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
 }

@@ -70,7 +70,7 @@ func testTrees(t *testing.T, s *suite) {
 		}
 	})
 	t.Run("many double forks", func(t *testing.T) {
-		want(t, sh(t, s.box, "for i in $(seq 1000); do ( (exit 0) & ); done; wait; echo done"), 0, "done\n")
+		want(t, sh(t, s.box, "for i in $(seq 5000); do ( (exit 0) & ); done; wait; echo done"), 0, "done\n")
 		eventually(t, "no zombies", func() bool { return zombies(t, s.box) == 0 })
 	})
 	for name, cmd := range stubborn {

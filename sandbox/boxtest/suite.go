@@ -3,6 +3,7 @@ package boxtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -35,6 +36,7 @@ func Run(t *testing.T, launcher sandbox.Launcher, spec sandbox.Spec) {
 	s.box = s.newBox(t)
 	for name, test := range map[string]func(*testing.T, *suite){
 		"output": testOutput, "exit": testExit, "input": testInput, "start": testStart, "trees": testTrees, "many": testMany,
+		"terminal": testTerminal, "live": testLive, "shells": testShells,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -121,6 +123,14 @@ func want(t testing.TB, r result, code int, stdout string) {
 	t.Helper()
 	if r.Status != sandbox.Exited || r.Code != code || r.stdout != stdout {
 		t.Errorf("%.100q: %s, exit %d, %q (stderr %q, err %v); want exit %d, %q", r.run.Command.Cmd, r.Status, r.Code, r.stdout, r.stderr, r.Err, code, stdout)
+	}
+}
+
+// wantError checks that a call was refused with a code and, among others, words.
+func wantError(t testing.TB, err error, code, words string) {
+	t.Helper()
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != code || !strings.Contains(e.Text, words) {
+		t.Errorf("%v; want %s and %q", err, code, words)
 	}
 }
 
