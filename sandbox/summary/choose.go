@@ -210,7 +210,11 @@ func (s *Summarizer) takeFailures(p *picker, list []*failure) {
 	for strong < len(list) && list[strong].weight >= logged {
 		strong++
 	}
+	reserve := namesRoom(p, list[:strong])
+	p.room -= reserve
 	s.takeRounds(p, list[:strong])
+	p.room += reserve
+	s.takeNames(p, list[:strong])
 	s.takeRounds(p, list[strong:])
 	s.takeParts(p, list, again, again)
 	if s.finder.before.n > 0 {

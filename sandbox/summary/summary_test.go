@@ -53,6 +53,31 @@ func TestVerdictIsTheExitCode(t *testing.T) {
 	}
 }
 
+// TestNames sees that failures that there is no room for are named, that none is
+// counted that was shown, and that a secret in a name is not told.
+func TestNames(t *testing.T) {
+	var log strings.Builder
+	for i := range 15 {
+		fmt.Fprintf(&log, "    ledger_test.go:%d: got %d: the ledger does not balance, and here is a long word about why\n--- FAIL: TestCase%d (0.00s)\n", i, i, i)
+	}
+	log.WriteString("--- FAIL: TestOf/hunter22 (0.00s)\n")
+	s := New(Options{Mask: func(text string) string { return strings.ReplaceAll(text, "hunter22", "‹secret›") }})
+	io.WriteString(s, log.String())
+	text := s.Summary(Exit{Code: 1})
+	shown := strings.Count(text, "--- FAIL")
+	if want := fmt.Sprintf("\n%d more failed: ", 15-shown); !strings.Contains(text, want) {
+		t.Errorf("%q is missing in:\n%s", want, text)
+	}
+	for i := range 15 {
+		if !mentions(text, fmt.Sprintf("TestCase%d", i)) {
+			t.Errorf("TestCase%d is not named in:\n%s", i, text)
+		}
+	}
+	if strings.Contains(text, "hunter22") {
+		t.Errorf("a secret is told:\n%s", text)
+	}
+}
+
 // TestHolds sees that the promises hold for all cases and many budgets.
 func TestHolds(t *testing.T) {
 	for _, c := range loadCases(t, "dev") {
