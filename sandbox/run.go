@@ -417,8 +417,8 @@ func (r *Run) finish(e Exit) {
 		r.timeout.Stop()
 	}
 	r.digest.end(e)
+	r.leaveShell() // first: who waited for this one finds the shell free
 	close(r.done)
-	r.leaveShell()
 	r.Box.dismiss()
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }

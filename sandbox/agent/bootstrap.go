@@ -20,12 +20,7 @@ import (
 //
 // The state is saved by a trap on EXIT, and so also after `exit` or an error under
 // `set -e`. A command that sets that trap itself replaces ours: for one that could,
-// the same is done at its end.
-//
-// Not kept: background jobs as jobs, open descriptors, limits (ulimit), history,
-// completions, and the state after a command that execs another program, is killed,
-// or leaves by exit under an EXIT trap of its own. Variables local to a function
-// that exits become the shell's. `set -v` shows the line that saves.
+// the same is done at its end. `trap -p` and `set -v` show the line that saves.
 type bootstrap struct {
 	*named
 	fd      int      // it is the shell's descriptor of this number

@@ -7,6 +7,18 @@
 // ordinary process, it is its own subreaper and touches nothing but what
 // descends from it.
 //
+// A run has pipes or a terminal of its own. It runs in a new shell, or in a named
+// one, which keeps the working directory, variables, arrays, functions, aliases,
+// options, traps, umask, positional parameters, directory stack and the last exit
+// code for the next run of its name. It does not keep
+//
+//   - background processes as jobs (they run on, and are no longer jobs of anybody),
+//   - open descriptors, limits (ulimit), the history and completions,
+//   - what a command changed that was killed, that exec'ed another program, or that
+//     left by exit under a trap on EXIT of its own; the shell is then as before.
+//
+// Variables that are local to a function which exits become the shell's.
+//
 // It trusts neither side. Commands run with the same user id, so it makes itself
 // non-dumpable before anything else runs (they can then neither trace it nor
 // open what it has open) and catches every signal. It never forks to kill, and

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,19 +119,10 @@ func special(r rune) bool {
 
 // errnoOf finds the kernel's reason in an error of package os.
 func errnoOf(err error) error {
-	var errno unix.Errno
-	for e := err; e != nil; {
-		if n, ok := e.(unix.Errno); ok {
-			errno = n
-			break
-		}
-		u, ok := e.(interface{ Unwrap() error })
-		if !ok {
-			break
-		}
-		e = u.Unwrap()
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		return errno
 	}
-	return errno
+	return unix.EIO
 }
 
 // settle ends the run's use of the shell and says what became of it. What a

@@ -19,9 +19,9 @@
 // the stream.
 //
 // Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32
-// (StdinTaken), a JSON object (Hello, Start, Kill, Signal, Resize, Started,
-// Exit, Refused) or nothing. JSON keys are those of the structs below; a key that the reader does
-// not know is ignored, so each side can learn new ones first.
+// (StdinTaken), a JSON object (Hello, Start, Kill, Signal, Resize, Started, Exit,
+// Refused) or nothing. JSON keys are those of the structs below; a key that the
+// reader does not know is ignored, so each side can learn new ones first.
 //
 // # Conversation
 //
