@@ -105,7 +105,7 @@ func (s *Summarizer) candidates() []candidate {
 const (
 	maxLoudWeighed  = 200 // from either end
 	maxQuietWeighed = 60
-	maxWeighed      = 16 << 10 // bytes of them, from either end
+	maxWeighed      = 10 << 10 // bytes of them, from either end
 )
 
 // samples returns the templates to weigh: the first and the last of

@@ -172,9 +172,13 @@ func plain(p []byte) bool {
 		if b < utf8.RuneSelf && b != '\t' {
 			return false
 		}
-		high = high || b >= utf8.RuneSelf
+		if b < utf8.RuneSelf {
+			continue
+		}
+		high = true
 		// All that is unseen begins with these two.
 		suspect = suspect || b == 0xc2 || b == 0xe2 && i+1 < len(p) && p[i+1] < 0x82
+		i += printable(p[i+1:])
 	}
 	return !high || utf8.Valid(p) && !(suspect && bytes.ContainsFunc(p, unseen))
 }
