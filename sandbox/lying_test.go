@@ -171,6 +171,33 @@ func runLie(t *testing.T, lie liar) (*sandbox.Box, sandbox.Exit) {
 	return box, run.Exit()
 }
 
+// TestRefusals sees that what an agent refuses is told in words of ours.
+func TestRefusals(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"step":"shell"}`:            "a named shell needs bash, and box ",
+		`{"step":"shell","errno":28}`: `cannot keep the shell "dev" in box `,
+		`{"step":"tty","errno":5}`:    "cannot make a terminal in box ",
+		`{"step":"exec","errno":11}`:  "as many processes as it may have",
+		`{"step":"<b>","errno":-1}`:   "error number -1",
+		`{"step":"dir","errno":20}`:   "not a directory",
+		`{"step":"pipe","errno":24}`:  "too many open files",
+	} {
+		m := boxtest.Manager(t, lyingLauncher{said(body, wire.Refused)}, sandbox.Spec{})
+		box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "true", Shell: "dev", TTY: &sandbox.Size{Cols: 1, Rows: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-run.Done()
+		if err := run.Exit().Err; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
 // testFlood has an agent print without end: it is logged up to the log's cap,
 // and the command's time limit ends it although the agent does not listen.
 func testFlood(t *testing.T) {

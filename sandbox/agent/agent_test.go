@@ -4,6 +4,7 @@ package agent_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -267,6 +268,36 @@ func TestStdinWindow(t *testing.T) {
 	h.say(wire.Kill, run, wire.KillBody{})
 	if _, exit := h.until(run, ""); !exit.Killed || exit.Open {
 		t.Errorf("%+v", exit)
+	}
+}
+
+// TestDescriptors sees that nothing stays open of runs that are over.
+func TestDescriptors(t *testing.T) {
+	h := start(t)
+	count := func() int {
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", h.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(open)
+	}
+	round := func() {
+		for _, body := range []wire.StartBody{
+			{Cmd: "true", TTY: size}, {Cmd: "true", Shell: "a"}, {Cmd: "true", Stdin: true}, {Cmd: "true", Shell: "a", TTY: size},
+			{Cmd: "true #" + strings.Repeat("x", 200<<10), Shell: "a"},
+		} {
+			h.until(h.run(body), "")
+		}
+	}
+	round()
+	before := count()
+	for range 20 {
+		round()
+	}
+	for deadline := time.Now().Add(10 * time.Second); count() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d descriptors are open, %d before", count(), before)
+		}
 	}
 }
 

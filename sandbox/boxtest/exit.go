@@ -73,6 +73,7 @@ func testTrees(t *testing.T, s *suite) {
 		want(t, sh(t, s.box, "for i in $(seq 5000); do ( (exit 0) & ); done; wait; echo done"), 0, "done\n")
 		eventually(t, "no zombies", func() bool { return zombies(t, s.box) == 0 })
 	})
+	t.Run("one kills all that it sees", func(t *testing.T) { testKiller(t, s) })
 	for name, cmd := range stubborn {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each has a box of its own, and mostly waits
@@ -85,6 +86,24 @@ func testTrees(t *testing.T, s *suite) {
 			testKill(t, s, sandbox.Command{Cmd: stubborn[name], Timeout: 4 * time.Second})
 		})
 	}
+}
+
+// testKiller has a command kill every other process, in a box that isolates all
+// that it sees, elsewhere all that the agent has started. The agent goes on.
+func testKiller(t *testing.T, s *suite) {
+	box := s.newBox(t)
+	defer box.Close()
+	list := "cd /proc; echo [0-9]*"
+	if !s.isolated {
+		list = fmt.Sprintf("cat /proc/%d/task/*/children", box.Pid)
+	}
+	neighbour := start(t, box, sandbox.Command{Cmd: "echo up; exec sleep 1000"})
+	printed(t, neighbour, "up")
+	want(t, sh(t, box, "for p in $("+list+"); do [ $p = $$ ] || kill -9 $p; done 2>/dev/null; echo done"), 0, "done\n")
+	if r := wait(t, neighbour); r.Status != sandbox.Exited || r.Signal != "SIGKILL" {
+		t.Errorf("%+v", r.Exit)
+	}
+	want(t, sh(t, box, "echo alive"), 0, "alive\n")
 }
 
 // zombies counts those that the agent should have reaped.
