@@ -115,18 +115,33 @@ func checkEnv(env map[string]string, most int) error {
 }
 
 func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	owner := s.owner(ctx)
+	if brings(req) {
+		r, err := s.answered(owner, req)
+		if err != nil {
+			return Failed(err), nil
+		}
+		return told(ctx, r), nil
+	}
 	var args ExecArgs
 	if err := parse(req, args.params()); err != nil {
 		return Failed(err), nil
 	}
-	r, err := s.exec(ctx, s.owner(ctx), args, nil, progressOf(ctx, req))
+	r, err := s.exec(ctx, owner, args, nil, progressOf(ctx, req))
 	if err != nil {
 		return Failed(err), nil
 	}
+	if question := s.askBack(owner, r); question != nil {
+		return question, nil
+	}
+	return told(ctx, r), nil
+}
+
+func told(ctx context.Context, r ExecResult) *mcp.CallToolResult {
 	r.Hint = strings.TrimSpace(r.Hint + " " + r.readOn())
 	res := reply(r, r.Text())
 	addLink(ctx, res, r)
-	return res, nil
+	return res
 }
 
 // Exec runs a command for an owner and waits for it, as long as Wait or the

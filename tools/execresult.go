@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
 // The codes of a result of exec that is no success.
@@ -62,6 +63,8 @@ type ExecResult struct {
 	lines    int64 // of both streams
 	shown    int64 // bytes of both streams, before they were made inert
 	digested bool  // the summary was made of all the output
+
+	digest *summary.Digest // what the client is to be asked about, nil where it is not
 
 	// logged is how many lines the log had before the output was taken, so that
 	// none falls between what the result shows and what is read after it.

@@ -25,6 +25,7 @@ func (s *Set) summarize(ctx context.Context, run *sandbox.Run, r *ExecResult) {
 		return
 	}
 	r.Summary, r.digested = digest.Summary, true
+	s.sample(ctx, digest, r)
 	if s.Model == nil {
 		return
 	}

@@ -54,9 +54,12 @@ type Set struct {
 	Limits   excerpt.Limits                   // how much output a result shows; 0: 8000 whole, else 4000
 	MaxBytes int                              // how much a call may ask for; 0: 100,000
 	Model    Model                            // summarises in place of the built-in; nil: none does
+	Sampler  Sampler                          // has the calling client's own model summarise; nil: none does
 	Terse    bool                             // no output is summarised
 	RunOn    bool                             // a client that disconnects leaves its commands running; else it cancels its calls
 	Logger   *slog.Logger                     // told of every command that ended or was left running; nil: nobody
+
+	pending *pending // results whose summaries the client was asked for; made by Tools
 }
 
 // A Model writes summaries in place of the built-in one. Where it fails, for
@@ -71,6 +74,9 @@ type Model interface {
 
 // Tools returns the tools in the order in which a model should read of them.
 func (s *Set) Tools() []mcpserver.ServerTool {
+	if s.pending == nil {
+		s.pending = new(pending)
+	}
 	return []mcpserver.ServerTool{
 		{Tool: startTool(), Handler: s.handleStart},
 		{Tool: s.execTool(), Handler: s.handleExec},

@@ -145,8 +145,12 @@ func newTools(c *config, m *sandbox.Manager, log *slog.Logger) (*tools.Set, erro
 		RunOn: c.Exec.OnDisconnect == "run-on", Terse: c.Summary.Provider == "none",
 	}
 	asked, err := newModel(c)
-	if asked != nil {
-		set.Model = asked // and no nil pointer in an interface
+	switch {
+	case asked == nil: // a nil pointer in an interface would be no nil
+	case asked.Ask == nil:
+		set.Sampler = asked
+	default:
+		set.Model = asked
 	}
 	return set, err
 }

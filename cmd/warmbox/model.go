@@ -14,10 +14,10 @@ import (
 )
 
 // newModel returns what summarises in place of the built-in summary; nil where
-// nothing does.
+// nothing does. It has no way to ask a client's own model: the tools have.
 func newModel(c *config) (*model.Model, error) {
 	ask, err := newAsk(c)
-	if ask == nil || err != nil {
+	if err != nil || ask == nil && c.Summary.Provider != "client" {
 		return nil, err
 	}
 	return &model.Model{

@@ -25,7 +25,7 @@ func Anthropic(o Options) summary.Func {
 		option.WithHeader("X-Api-Key", o.Key.text()),
 	)
 	return func(ctx context.Context, d summary.Digest) (string, error) {
-		system, user := Prompt(d)
+		system, user := prompt(d)
 		answer, err := messages.New(ctx, anthropic.MessageNewParams{
 			Model:     anthropic.Model(o.Model),
 			MaxTokens: maxTokens,

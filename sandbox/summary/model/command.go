@@ -26,7 +26,7 @@ func Command(argv ...string) summary.Func {
 	return func(ctx context.Context, d summary.Digest) (string, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		system, user := Prompt(d)
+		system, user := prompt(d)
 		reply := &sink{most: maxReply, full: cancel}
 		complaint := &sink{most: maxComplaint, full: func() {}}
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

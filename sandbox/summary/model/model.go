@@ -29,7 +29,7 @@ import (
 // safe for use by several goroutines; its fields are set before.
 type Model struct {
 	Provider  string        // who is said to have written a summary
-	Ask       summary.Func  // returns soon after its context ends
+	Ask       summary.Func  // returns soon after its context ends; nil where the caller asks, by Question and Accept
 	Timeout   time.Duration // of one call; 0 is DefaultTimeout
 	PerMinute int           // calls at most; 0 is DefaultPerMinute
 	MaxInput  int           // bytes of kept lines that are given away; 0 is summary.KeptBytes
@@ -49,28 +49,57 @@ const maxReply = 4 << 10
 // Name is who writes the summaries.
 func (m *Model) Name() string { return m.Provider }
 
+// Patience is how long an answer is waited for.
+func (m *Model) Patience() time.Duration { return cmp.Or(m.Timeout, DefaultTimeout) }
+
 // Summarize returns a summary that says nothing which the digest refutes, or an
-// error that says why there is none. It takes no longer than the time limit.
+// error that says why there is none. It takes no longer than Patience.
 func (m *Model) Summarize(ctx context.Context, d summary.Digest) (string, error) {
+	err := m.admit()
+	if err != nil {
+		return "", err
+	}
+	reply, err := m.ask(ctx, shorten(d, m.maxInput()))
+	if err != nil {
+		return "", fmt.Errorf("summary by %s: %w", m.Provider, err)
+	}
+	return m.Accept(reply, d)
+}
+
+// Question returns what to ask a model that only the caller can reach. It counts
+// as a call.
+func (m *Model) Question(d summary.Digest) (system, user string, err error) {
+	if err := m.admit(); err != nil {
+		return "", "", err
+	}
+	system, user = prompt(shorten(d, m.maxInput()))
+	return system, user, nil
+}
+
+// Accept returns a reply as it may be shown, or an error that names the rule
+// that it breaks.
+func (m *Model) Accept(reply string, d summary.Digest) (string, error) {
+	text, err := accept(reply, d)
+	if err != nil {
+		return "", fmt.Errorf("summary by %s: %w", m.Provider, err)
+	}
+	return text, nil
+}
+
+func (m *Model) maxInput() int { return cmp.Or(m.MaxInput, summary.KeptBytes) }
+
+func (m *Model) admit() error {
 	most := cmp.Or(m.PerMinute, DefaultPerMinute)
 	if !m.quota.take(time.Now(), most) {
-		return "", fmt.Errorf("summary by %s: %d calls in a minute is the limit, and it is reached", m.Name(), most)
+		return fmt.Errorf("summary by %s: %d calls in a minute is the limit, and it is reached", m.Provider, most)
 	}
-	reply, err := m.ask(ctx, shorten(d, cmp.Or(m.MaxInput, summary.KeptBytes)))
-	if err == nil {
-		reply, err = accept(reply, d)
-	}
-	if err != nil {
-		return "", fmt.Errorf("summary by %s: %w", m.Name(), err)
-	}
-	return reply, nil
+	return nil
 }
 
 // ask bounds a call in time. A summary is worth no crash, so a provider that
 // panics has failed, and no more than that.
 func (m *Model) ask(ctx context.Context, d summary.Digest) (reply string, err error) {
-	limit := cmp.Or(m.Timeout, DefaultTimeout)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, m.Patience())
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -79,7 +108,7 @@ func (m *Model) ask(ctx context.Context, d summary.Digest) (reply string, err er
 	}()
 	reply, err = m.Ask(ctx, d)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %v", limit)
+		err = fmt.Errorf("no answer within %v", m.Patience())
 	}
 	return reply, err
 }

@@ -27,7 +27,7 @@ func OpenAI(o Options) summary.Func {
 	}
 	chat := newChat(o)
 	return func(ctx context.Context, d summary.Digest) (string, error) {
-		system, user := Prompt(d)
+		system, user := prompt(d)
 		params := params
 		params.Messages = []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(system), openai.UserMessage(user)}
 		answer, err := chat.New(ctx, params)

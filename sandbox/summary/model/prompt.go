@@ -12,10 +12,10 @@ import (
 //go:embed prompt.txt
 var instructions string
 
-// Prompt renders what a model is asked: the instructions, and the digest as
+// prompt renders what a model is asked: the instructions, and the digest as
 // data. The data stands between two lines that nobody can have known when the
 // command ran, so nothing in it can pretend to be outside.
-func Prompt(d summary.Digest) (system, user string) {
+func prompt(d summary.Digest) (system, user string) {
 	var b strings.Builder
 	border := rand.Text()
 	fmt.Fprintf(&b, "The command %s. It printed %d lines, %d bytes.\n", ending(d.Exit), d.Lines, d.Bytes)
