@@ -41,14 +41,16 @@ const save = `{ ` +
 	`\builtin printf "%s\n\\\\builtin set -o %s\n\\\\builtin return \"\$1\"\n}\n" "${OLDPWD+OLDPWD=${OLDPWD@Q}}" "${SHELLOPTS//:/ -o }" >&8 && ` +
 	// A new bash has options set that this one may have unset.
 	`\builtin printf "\\\\builtin set +o \${SHELLOPTS//:/ +o }\n\\\\builtin shopt -u \${BASHOPTS//:/ }\n\\\\builtin shopt -s %s\n" "${BASHOPTS//:/ }" >&8 && ` +
-	// No alias shall be expanded in a function that is defined again.
-	`\builtin printf "\\\\builtin shopt -u expand_aliases\n" >&8 && ` +
+	// No alias shall be expanded in a function that is defined again, and a bash
+	// that starts with extdebug looks for a debugger.
+	`\builtin printf "\\\\builtin shopt -u expand_aliases extdebug\n" >&8 && ` +
 	`\builtin unset -f warmbox_tail && ` +
-	`\builtin unset -v BASH_EXECUTION_STRING warmbox && ` +
-	`\builtin umask -p >&8 && \builtin declare -p >&8 && \builtin alias -p >&8 && \builtin trap -p >&8 && ` +
+	`\builtin unset -v BASH_EXECUTION_STRING warmbox_at && ` +
+	// A variable can turn POSIX mode on, in which not all functions can be defined.
+	`\builtin umask -p >&8 && \builtin declare -p >&8 && \builtin printf "\\\\builtin set +o posix\n" >&8 && \builtin alias -p >&8 && \builtin trap -p >&8 && ` +
 	`\builtin declare -f >&8 && \builtin declare -Fx >&8 && \builtin declare -Fr >&8 && ` +
 	`{ [[ $# = 0 || -n ${FUNCNAME-} ]] || { \builtin printf "\\\\builtin set --" >&8 && \builtin printf " %q" "$@" >&8 && \builtin printf "\n" >&8; }; } && ` +
-	`for ((warmbox = ${#DIRSTACK[@]}; --warmbox > 0;)); do \builtin printf "\\\\builtin pushd -n -- %q\n" "${DIRSTACK[warmbox]}" >&8; done && ` +
+	`for ((warmbox_at = ${#DIRSTACK[@]}; --warmbox_at > 0;)); do \builtin printf "\\\\builtin pushd -n -- %q\n" "${DIRSTACK[warmbox_at]}" >&8; done && ` +
 	`{ [[ :$BASHOPTS: != *:expand_aliases:* ]] || \builtin printf "\\\\builtin shopt -s expand_aliases\n" >&8; } && ` +
 	`\builtin printf "` + "# all of it" + `\n" >&8; } 8>|NEXT >/dev/null 2>&1 || \builtin :`
 

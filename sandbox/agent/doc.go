@@ -13,7 +13,7 @@
 // code for the next run of its name. It does not keep
 //
 //   - background processes as jobs (they run on, and are no longer jobs of anybody),
-//   - open descriptors, limits (ulimit), the history and completions,
+//   - open descriptors, limits (ulimit), extdebug, the history and completions,
 //   - what a command changed that was killed, that exec'ed another program, or that
 //     left by exit under a trap on EXIT of its own; the shell is then as before.
 //

@@ -86,8 +86,8 @@ func (n *names) use(name string, env []string) (*named, error) {
 	}
 	n.running[name] = true
 	state := filepath.Join(n.dir, name)
-	_, err := os.Lstat(state)
-	u := &named{names: n, name: name, state: state, next: state + "~", fresh: err != nil} // "~" is in no shell's name
+	file, err := os.Lstat(state) // a pipe in its place would hold the next command up
+	u := &named{names: n, name: name, state: state, next: state + "~", fresh: err != nil || !file.Mode().IsRegular()} // "~" is in no shell's name
 	u.create()
 	return u, nil
 }

@@ -253,6 +253,21 @@ END
 		{cmd: `trap 'd=$((d+1))' DEBUG; echo a`, out: "a\n"},
 		{cmd: `trap - DEBUG; [ "$d" -ge 1 ] && echo counted`, out: "counted\n"},
 	},
+	"odd": {
+		{cmd: "declare -t tr=1; shopt -s extdebug dotglob; my-f() { echo my-$1; }; a.b::c() { my-f x; }; set -a -k -T -E -u -C"},
+		{cmd: "echo $-; my-f 1; a.b::c; shopt -q extdebug || echo no debugger; declare -p tr", out: "ahkuBCETc\nmy-1\nmy-x\nno debugger\ndeclare -t tr=\"1\"\n"},
+		{cmd: "set +aukTEC; shopt -u extdebug; declare -ra ra=(1 2); declare -rA rm=([x]=y); export -n tr; warmbox=mine; PS4='> '; OPTIND=5"},
+		{cmd: "echo ${ra[1]} ${rm[x]} $warmbox \"$PS4\" $OPTIND; alias builtin=false; shopt -s expand_aliases", out: "2 y mine >  5\n"},
+		{cmd: "unalias builtin; umask 777; exec 2>/dev/null >/dev/null 8>&1 9>&1; x=kept"},
+		{cmd: "echo $x $(umask); umask 022; exec 1>&-", out: "kept 0777\n"},
+		{cmd: "exec 1>&- 2>&-; x=closed"},
+		{cmd: "echo $x; set -o posix; x=posix", out: "closed\n"},
+		{cmd: "echo $x; shopt -qo posix && echo on; my-f 2; set +o posix", out: "posix\non\nmy-2\n"},
+		{cmd: "sleep 1000 & x=$!; disown; sleep 1000 & echo up", out: "up\n"},
+		{cmd: "kill $x; kill %1 2>/dev/null || echo no job", out: "no job\n"},
+		{cmd: "x=$(yes | head -c 300000); f() { : \"$(cat <<'E'\na'b\nE\n)\"; }"},
+		{cmd: "echo ${#x}; f; unset x", out: "299999\n"},
+	},
 	"as bash -c": {
 		{cmd: "set -- a 'b c'"},
 		{cmd: `echo $# "$2" "$0" $- $LINENO
