@@ -85,9 +85,10 @@ func (n *names) use(name string, env []string) (*named, error) {
 		n.running = map[string]bool{}
 	}
 	n.running[name] = true
-	state := filepath.Join(n.dir, name)
-	file, err := os.Lstat(state) // a pipe in its place would hold the next command up
-	u := &named{names: n, name: name, state: state, next: state + "~", fresh: err != nil || !file.Mode().IsRegular()} // "~" is in no shell's name
+	u := &named{names: n, name: name, state: filepath.Join(n.dir, name)}
+	u.next = u.state + "~"         // which is in no shell's name
+	file, err := os.Lstat(u.state) // a pipe in its place would hold the command up
+	u.fresh = err != nil || !file.Mode().IsRegular()
 	u.create()
 	return u, nil
 }
