@@ -26,15 +26,21 @@ const (
 
 	// maxLine bounds how many runs wait for the end of others.
 	maxLine = 64
+
+	// still is how long a line waits that does not move: those inside are no
+	// short commands then, and who would wait is better told so.
+	still = 250 * time.Millisecond
 )
 
-// A gate lets so many runs go on at once. Those above wait in line: a burst of
-// short commands is served, and only what would wait for long is refused.
+// A gate lets so many runs go on at once. Those above wait in line as long as it
+// moves: a burst of short commands is served, and what would wait for long is
+// refused.
 type gate struct {
 	most int
 
 	mu     sync.Mutex
 	inside int
+	left   int             // how many have left
 	line   []chan struct{} // of those who wait, the first in front; closed to let one in
 }
 
@@ -54,16 +60,36 @@ func (g *gate) enter(ctx context.Context, patience time.Duration) bool {
 	turn := make(chan struct{})
 	g.line = append(g.line, turn)
 	g.mu.Unlock()
-
-	over := time.NewTimer(patience)
-	defer over.Stop()
-	select {
-	case <-turn:
-		return true
-	case <-over.C:
-	case <-ctx.Done():
-	}
+	g.await(ctx, turn, patience)
 	return !g.giveUp(turn)
+}
+
+// await returns when its turn has come, or when it waits in vain.
+func (g *gate) await(ctx context.Context, turn <-chan struct{}, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	look := time.NewTicker(still)
+	defer look.Stop()
+	for left := g.gone(); ; {
+		select {
+		case <-turn:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			now := g.gone()
+			if now == left {
+				return
+			}
+			left = now
+		}
+	}
+}
+
+func (g *gate) gone() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.left
 }
 
 // giveUp leaves the line, unless its turn has come meanwhile.
@@ -81,6 +107,7 @@ func (g *gate) giveUp(turn chan struct{}) bool {
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.left++
 	if len(g.line) == 0 {
 		g.inside--
 		return

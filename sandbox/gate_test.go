@@ -31,7 +31,15 @@ func TestGate(t *testing.T) {
 		go enter(13, t.Context(), time.Second)
 		synctest.Wait()
 		leave()
-		time.Sleep(2 * time.Second)
+		go func() { // the line moves, but not for the last one
+			for range 7 {
+				time.Sleep(still * 3 / 4)
+				g.mu.Lock()
+				g.left++
+				g.mu.Unlock()
+			}
+		}()
+		time.Sleep(still * 11 / 2)
 		for range 4 { // two that waited, and the two that were inside
 			g.leave()
 			synctest.Wait()
@@ -43,6 +51,17 @@ func TestGate(t *testing.T) {
 		}
 		if len(order) != 4 || order[2] != 10 || order[3] != 12 || g.inside != 0 || len(g.line) != 0 {
 			t.Errorf("%v, %d inside, %d in line", order, g.inside, len(g.line))
+		}
+	})
+}
+
+// A line that does not move is refused soon, however long one would wait.
+func TestGateStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{}
+		began := time.Now()
+		if g.enter(t.Context(), time.Hour) || time.Since(began) != still || len(g.line) != 0 {
+			t.Errorf("after %v, %d in line", time.Since(began), len(g.line))
 		}
 	})
 }

@@ -19,8 +19,8 @@ func begin(t *testing.T, b *sandbox.Box, cmd string) *sandbox.Run {
 	return run
 }
 
-// One command too many is refused at once, and told what runs; one that may
-// wait is let in when another has ended, however that came.
+// One command too many is refused, and told what runs; another gets the place of
+// one that has ended, however that came.
 func TestTooManyRuns(t *testing.T) {
 	for name, limit := range map[string]struct {
 		spec  sandbox.Spec
@@ -44,6 +44,7 @@ func TestTooManyRuns(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			first.Kill()
+			<-first.Done()
 			third := begin(t, box, "true")
 			<-third.Done()
 			second.Kill()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/warmbox/warmbox/sandbox/agentbin"
@@ -39,8 +40,10 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Condition:           has,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await":  await,
-			"signal": sendSignal,
+			"await":   await,
+			"signal":  sendSignal,
+			"connect": connectClient,
+			"call":    callTool,
 		},
 	})
 }
@@ -53,6 +56,7 @@ func setup(e *testscript.Env) error {
 		return err
 	}
 	e.Defer(func() { silent.Close() })
+	e.Values[clientKey{}] = new(*mcp.ClientSession)
 	e.Setenv("SILENT", "tcp://"+silent.Addr().String())
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 	return os.Mkdir(e.Getenv("HOME"), 0o700)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,6 +122,68 @@ func TestLargeOutput(t *testing.T) {
 	}
 	if grown > 64<<10 {
 		t.Errorf("the server grew by %d KB", grown)
+	}
+}
+
+// TestHungCommands: a hundred commands that hang in several boxes hold up nobody.
+func TestHungCommands(t *testing.T) {
+	const hung, boxes = 100, 4
+	p := serve(t, "--exec-max-runs", fmt.Sprint(hung))
+	call := func(tool string, args map[string]any) map[string]any {
+		r, err := p.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
+		if err != nil {
+			t.Errorf("%s: %v", tool, err)
+			return nil
+		}
+		fields, _ := r.StructuredContent.(map[string]any)
+		return fields
+	}
+	var ids []any
+	for range boxes {
+		ids = append(ids, call("start", nil)["id"])
+	}
+	hang := func(i int) map[string]any {
+		return call("exec", map[string]any{"cmd": "sleep 1000", "containerId": ids[i%boxes], "waitSeconds": 600})
+	}
+	answers := make(chan any, hung)
+	for i := range hung {
+		go func() { answers <- hang(i)["status"] }()
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		commands, _ := call("list", nil)["commands"].([]any)
+		if omitted, _ := call("list", nil)["omitted"].(float64); len(commands)+int(omitted) == hung {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("they did not all begin")
+		}
+	}
+	var pings []time.Duration
+	for range 100 {
+		begin := time.Now()
+		if err := p.Ping(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		pings = append(pings, time.Since(begin))
+	}
+	slices.Sort(pings)
+	begin := time.Now()
+	refused := hang(0)
+	t.Logf("ping p50 %v, longest %v; one too many is refused in %v", pings[50], pings[99], time.Since(begin))
+	if text := fmt.Sprint(refused["error"]); refused["code"] != "LIMIT_REACHED" || !strings.Contains(text, `"sleep 1000"`) {
+		t.Errorf("one command too many: %v", refused)
+	}
+	for _, id := range ids {
+		if r := call("stop", map[string]any{"containerId": id}); r["status"] != "stopped" {
+			t.Errorf("%v", r)
+		}
+	}
+	ends := map[any]int{}
+	for range hung {
+		ends[<-answers]++
+	}
+	if ends["killed"] == 0 || ends["killed"]+ends["running"] != hung {
+		t.Errorf("%v", ends)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
@@ -32,7 +33,7 @@ func summarizeCommand() command {
 			if err != nil {
 				return err
 			}
-			s := summary.New(summary.Options{Cmd: os.Getenv("WARMBOX_CMD"), Budget: budget * bytesPerToken})
+			s := summary.New(summary.Options{Cmd: os.Getenv("WARMBOX_CMD"), Budget: budget * bytesPerToken, Mask: new(redact.Redactor).Text})
 			if _, err := io.Copy(s, c.stdin); err != nil {
 				return fmt.Errorf("read the output: %w", err)
 			}
