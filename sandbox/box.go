@@ -52,7 +52,7 @@ type Box struct {
 	owner   string
 	history *history         // may be nil
 	secrets *redact.Redactor // nil knows the well-known forms
-	gate    gate             // of its runs
+	gate    *gate            // of its runs
 	shells  map[string]*gate // its named shells; guarded by mu
 	common  *gate            // of those of all boxes, may be nil
 
@@ -79,7 +79,7 @@ func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spe
 	b := &Box{
 		ID: id, Started: time.Now(), logs: logs, logger: logger.With("box", id), stream: stream,
 		lease: spec.Lease, runs: map[wire.ID]*Run{}, done: make(chan struct{}),
-		gate: gate{most: runsOf(spec.Pids)},
+		gate: crowdGate(runsOf(spec.Pids)),
 	}
 	if b.lease <= 0 {
 		b.lease = defaultLease

@@ -27,16 +27,15 @@ const (
 	// maxLine bounds how many runs wait for the end of others.
 	maxLine = 64
 
-	// still is how long a line waits that does not move: those inside are no
+	// standing is how long a crowd waits that does not move: those inside are no
 	// short commands then, and who would wait is better told so.
-	still = 250 * time.Millisecond
+	standing = 250 * time.Millisecond
 )
 
-// A gate lets so many runs go on at once. Those above wait in line as long as it
-// moves: a burst of short commands is served, and what would wait for long is
-// refused.
+// A gate lets so many runs go on at once, and those above wait in line.
 type gate struct {
-	most int
+	most  int
+	still time.Duration // how long a line waits that does not move; 0: for ever
 
 	mu     sync.Mutex
 	inside int
@@ -68,15 +67,19 @@ func (g *gate) enter(ctx context.Context, patience time.Duration) bool {
 func (g *gate) await(ctx context.Context, turn <-chan struct{}, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	look := time.NewTicker(still)
-	defer look.Stop()
+	var look <-chan time.Time
+	if g.still > 0 {
+		ticker := time.NewTicker(g.still)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	for left := g.gone(); ; {
 		select {
 		case <-turn:
 			return
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-look:
 			now := g.gone()
 			if now == left {
 				return
@@ -115,6 +118,10 @@ func (g *gate) leave() {
 	close(g.line[0])
 	g.line = slices.Delete(g.line, 0, 1)
 }
+
+// crowdGate admits commands that have nothing to do with each other: a burst of
+// short ones is served, and what would wait for long is refused.
+func crowdGate(most int) *gate { return &gate{most: most, still: standing} }
 
 // runsOf is how many commands a box of so many pids runs at once.
 func runsOf(pids int64) int {

@@ -10,7 +10,7 @@ import (
 // Who waits is let in one by one, the first first, and who gives up is skipped.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{most: 2}
+		g := crowdGate(2)
 		in := make(chan int, 10)
 		enter := func(n int, ctx context.Context, patience time.Duration) {
 			if g.enter(ctx, patience) {
@@ -33,13 +33,13 @@ func TestGate(t *testing.T) {
 		leave()
 		go func() { // the line moves, but not for the last one
 			for range 7 {
-				time.Sleep(still * 3 / 4)
+				time.Sleep(standing * 3 / 4)
 				g.mu.Lock()
 				g.left++
 				g.mu.Unlock()
 			}
 		}()
-		time.Sleep(still * 11 / 2)
+		time.Sleep(standing * 11 / 2)
 		for range 4 { // two that waited, and the two that were inside
 			g.leave()
 			synctest.Wait()
@@ -58,9 +58,9 @@ func TestGate(t *testing.T) {
 // A line that does not move is refused soon, however long one would wait.
 func TestGateStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{}
+		g := crowdGate(0)
 		began := time.Now()
-		if g.enter(t.Context(), time.Hour) || time.Since(began) != still || len(g.line) != 0 {
+		if g.enter(t.Context(), time.Hour) || time.Since(began) != standing || len(g.line) != 0 {
 			t.Errorf("after %v, %d in line", time.Since(began), len(g.line))
 		}
 	})

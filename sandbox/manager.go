@@ -174,7 +174,7 @@ func (m *Manager) reserve() error {
 	m.pending.Add(1)
 	m.tendLogs()
 	if m.runs == nil {
-		m.runs = &gate{most: cmp.Or(max(0, m.MaxRuns), DefaultMaxRuns)}
+		m.runs = crowdGate(cmp.Or(max(0, m.MaxRuns), DefaultMaxRuns))
 	}
 	return nil
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// Signal sends a signal to every process of the run, or of what it left behind: INT, TERM, HUP, QUIT, USR1,
-// USR2, with or without "SIG" before it, or KILL, which none survives.
+// Signal sends a signal to every process of the run, or of what it left behind:
+// INT, TERM, HUP, QUIT, USR1, USR2, with or without "SIG" before it, or KILL,
+// which none survives.
 func (r *Run) Signal(name string) error {
 	n, ok := signalNumber(name)
 	if !ok {
