@@ -28,8 +28,9 @@ var partial = regexp.MustCompile(`\b(?:succeed(?:s|ed)?|success(?:ful|fully)?|pa
 // denied ends what stands before a claim that is none.
 var denied = regexp.MustCompile(`\b(?:not|never|cannot|neither|nor|unless|until|instead of|expected|should|fails? to|failed to|unable to|only)(?: [^ ]+){0,4} $`)
 
-// counted ends what stands before a claim of some, as in "12 tests passed".
-var counted = regexp.MustCompile(`\d (?:[^ ]+ )?$`)
+// counted ends what stands before a claim of some, as in "12 tests passed" and
+// "80% tests passed".
+var counted = regexp.MustCompile(`\d%? (?:[^ ]+ )?$`)
 
 // admits finds a failure in a text; unmeant is what says that there is none.
 var (
