@@ -30,33 +30,44 @@ type bootstrap struct {
 	move    bool     // it was asked for, rather than the one of the state
 }
 
-// stateEnd is the end of every state that was written whole.
-const stateEnd = "# all of it\n"
+// stateEnd is the last line of every state that was written whole.
+const stateEnd = "# all of it"
 
-// save is the command that saves, in one line and without single quotes. Each of
-// its parts has the redirection of its own: what a DEBUG trap prints goes
-// elsewhere.
-const save = `{ ` +
-	`\builtin printf "warmbox_last() {\n\\\\builtin unset -f warmbox_last\n\\\\builtin set -- %d\n" "$?" >&8 && ` +
-	`\builtin printf "%s\n\\\\builtin set -o %s\n\\\\builtin return \"\$1\"\n}\n" "${OLDPWD+OLDPWD=${OLDPWD@Q}}" "${SHELLOPTS//:/ -o }" >&8 && ` +
-	// A new bash has options set that this one may have unset.
-	`\builtin printf "\\\\builtin set +o \${SHELLOPTS//:/ +o }\n\\\\builtin shopt -u \${BASHOPTS//:/ }\n\\\\builtin shopt -s %s\n" "${BASHOPTS//:/ }" >&8 && ` +
-	// No alias shall be expanded in a function that is defined again, and a bash
-	// that starts with extdebug looks for a debugger.
-	`\builtin printf "\\\\builtin shopt -u expand_aliases extdebug\n" >&8 && ` +
-	`\builtin unset -f warmbox_tail && ` +
-	`\builtin unset -v BASH_EXECUTION_STRING warmbox_at && ` +
-	// A variable can turn POSIX mode on, in which not all functions can be defined.
-	`\builtin umask -p >&8 && \builtin declare -p >&8 && \builtin printf "\\\\builtin set +o posix\n" >&8 && \builtin alias -p >&8 && \builtin trap -p >&8 && ` +
-	`\builtin declare -f >&8 && \builtin declare -Fx >&8 && \builtin declare -Fr >&8 && ` +
-	`{ [[ $# = 0 || -n ${FUNCNAME-} ]] || { \builtin printf "\\\\builtin set --" >&8 && \builtin printf " %q" "$@" >&8 && \builtin printf "\n" >&8; }; } && ` +
-	`for ((warmbox_at = ${#DIRSTACK[@]}; --warmbox_at > 0;)); do \builtin printf "\\\\builtin pushd -n -- %q\n" "${DIRSTACK[warmbox_at]}" >&8; done && ` +
-	`{ [[ :$BASHOPTS: != *:expand_aliases:* ]] || \builtin printf "\\\\builtin shopt -s expand_aliases\n" >&8; } && ` +
-	`\builtin printf "` + "# all of it" + `\n" >&8; } 8>|NEXT >/dev/null 2>&1 || \builtin :`
+// save is the command that saves the state to a file, in one line. What a DEBUG
+// trap prints meanwhile goes elsewhere, since each part names the file itself.
+func save(file string) string {
+	put := func(lines string) string { return `\builtin printf "%s\n" ` + lines + ` >&8` }
+	parts := []string{
+		put(`"warmbox_last() {" "\\builtin unset -f warmbox_last" "\\builtin set -- $?"`),
+		put(`"${OLDPWD+OLDPWD=${OLDPWD@Q}}" "\\builtin set -o ${SHELLOPTS//:/ -o }" "\\builtin return \"\$1\"" "}"`),
+		// A new bash has options set that this one may have unset.
+		put(`"\\builtin set +o \${SHELLOPTS//:/ +o }" "\\builtin shopt -u \${BASHOPTS//:/ }" "\\builtin shopt -s ${BASHOPTS//:/ }"`),
+		// No alias shall be expanded in a function that is defined again, and a bash
+		// that starts with extdebug looks for a debugger.
+		put(`"\\builtin shopt -u expand_aliases extdebug"`),
+		`\builtin unset -f warmbox_tail`,
+		`\builtin unset -v BASH_EXECUTION_STRING warmbox_at`,
+		`\builtin umask -p >&8`,
+		`\builtin declare -p >&8`,
+		// A variable can turn POSIX mode on, in which not all functions can be defined.
+		put(`"\\builtin set +o posix"`),
+		`\builtin alias -p >&8`,
+		`\builtin trap -p >&8`,
+		`\builtin declare -f >&8`,
+		`\builtin declare -Fx >&8`, // which of them are exported
+		`\builtin declare -Fr >&8`, // which of them are fixed
+		// In a function that exits, the parameters are its own: then it is `:` that takes them.
+		`\builtin printf "%s" "\\builtin ${FUNCNAME+: }set --" >&8 && \builtin printf " %s" "${@@Q}" >&8 && \builtin printf "\n" >&8`,
+		`for ((warmbox_at = ${#DIRSTACK[@]}; --warmbox_at > 0;)); do ` + put(`"\\builtin pushd -n -- ${DIRSTACK[warmbox_at]@Q}"`) + `; done`,
+		`{ [[ :$BASHOPTS: != *:expand_aliases:* ]] || ` + put(`"\\builtin shopt -s expand_aliases"`) + `; }`,
+		put(`"` + stateEnd + `"`),
+	}
+	return `{ ` + strings.Join(parts, ` && `) + `; } 8>|` + file + ` >/dev/null 2>&1 || \builtin :`
+}
 
 // String returns the script.
 func (b bootstrap) String() string {
-	save := strings.Replace(save, "NEXT", b.next, 1)
+	save := save(b.next)
 	var s strings.Builder
 	fmt.Fprintf(&s, "\\exec %d<&-\n{ \\builtin unset -v BASH_ENV\n", b.fd)
 	if !b.fresh {

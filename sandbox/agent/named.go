@@ -150,12 +150,12 @@ func whole(path string) bool {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size < int64(len(stateEnd)) {
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return false
 	}
-	var last [len(stateEnd)]byte
+	var last [len(stateEnd) + 1]byte
 	n, _ := unix.Pread(fd, last[:], st.Size-int64(len(last)))
-	return string(last[:max(n, 0)]) == stateEnd
+	return string(last[:max(n, 0)]) == stateEnd+"\n"
 }
 
 // remove removes the states. It knows their names: what else somebody may have
