@@ -13,6 +13,12 @@ import (
 // as long as the box stands.
 const maxShells = 100
 
+// What became of a named shell that is not as the command left it.
+const (
+	ShellKept = wire.ShellKept
+	ShellLost = wire.ShellLost
+)
+
 func checkShell(name string) error {
 	if name != "" && !wire.ShellName(name) {
 		return Errorf(InvalidArgument, `Use up to 64 letters, digits, "_", "." and "-", such as "dev".`, "a shell cannot be named %.80q", name)

@@ -33,7 +33,7 @@ func converse(t *testing.T, c client) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	names, err := c.tools(ctx)
-	if err != nil || !slices.Equal(names, []string{"start", "exec", "logs", "list", "stop"}) {
+	if err != nil || !slices.Equal(names, []string{"start", "exec", "logs", "input", "list", "stop"}) {
 		t.Fatalf("tools/list: %v, %v", names, err)
 	}
 	do := func(tool string, args map[string]any) reply {

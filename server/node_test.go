@@ -79,7 +79,7 @@ func TestInspector(t *testing.T) {
 				}
 				return m
 			}
-			if list := inspect("--method", "tools/list", "--strict"); len(list["tools"].([]any)) != 5 {
+			if list := inspect("--method", "tools/list", "--strict"); len(list["tools"].([]any)) != 6 {
 				t.Errorf("tools/list: %v", list)
 			}
 			result := inspect("--method", "tools/call", "--tool-name", "exec", "--tool-arg", "cmd=echo hello")

@@ -83,7 +83,7 @@ func TestGone(t *testing.T) {
 // of the command's output, and stop ends it.
 func TestLeftover(t *testing.T) {
 	c := connect(t, newSet(t))
-	left := callTool(t, c, "exec", `{"cmd":"setsid sleep 1000 >/dev/null 2>&1 </dev/null & setsid -f sleep 0.5"}`)
+	left := callTool(t, c, "exec", `{"cmd":"setsid sleep 86413 >/dev/null 2>&1 </dev/null & setsid -f sleep 0.5"}`)
 	left.has(t, map[string]any{"status": "exited", "exitCode": 0, "leftoverCount": 2})
 	left.says(t, "2 processes that it started still run", "stop with this execId ends them")
 	id := left.fields["execId"].(string)
@@ -93,7 +93,7 @@ func TestLeftover(t *testing.T) {
 	if strings.Contains(list.text, "still running") {
 		t.Error(list.text)
 	}
-	callTool(t, c, "exec", `{"cmd":"pgrep -f 'sleep 100[0]'"}`).has(t, map[string]any{"exitCode": 1})
+	callTool(t, c, "exec", `{"cmd":"pgrep -f 'sleep 8641[3]'"}`).has(t, map[string]any{"exitCode": 1})
 
 	// What ends by itself is over without anybody's doing.
 	brief := callTool(t, c, "exec", `{"cmd":"setsid -f sleep 0.3 >/dev/null 2>&1"}`)

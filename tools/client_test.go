@@ -98,7 +98,7 @@ func (a answer) says(t *testing.T, parts ...string) {
 func TestConversation(t *testing.T) {
 	c := connect(t, newSet(t))
 	list, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-	if err != nil || len(list.Tools) != 5 {
+	if err != nil || len(list.Tools) != 6 {
 		t.Fatalf("%v, %v", list, err)
 	}
 	hello := callTool(t, c, "exec", `{"cmd":"echo hello; echo world >&2"}`)
@@ -180,7 +180,7 @@ func TestErrors(t *testing.T) {
 	c := connect(t, newSet(t))
 	for _, test := range []struct{ tool, args, code, text string }{
 		{"exec", `{}`, "INVALID_ARGUMENT", "exec needs the argument cmd\nhint: Give a shell command, such as {\"cmd\": \"ls -la\"}.\ncode: INVALID_ARGUMENT"},
-		{"exec", `{"cmd":"ls","tty":true}`, "INVALID_ARGUMENT", `exec has no argument "tty"`},
+		{"exec", `{"cmd":"ls","zebra":true}`, "INVALID_ARGUMENT", `exec has no argument "zebra"`},
 		{"exec", `{"cmd":"ls","waitSeconds":"10s"}`, "INVALID_ARGUMENT", `waitSeconds must be a number, got "10s"`},
 		{"exec", `{"cmd":"ls","containerId":"b-none"}`, "BOX_NOT_FOUND", `there is no box "b-none"`},
 		{"exec", `{"cmd":"ls","containerId":"` + long + `"}`, "BOX_NOT_FOUND", `there is no box "xxx`},

@@ -42,7 +42,7 @@ func (s *Set) execTool() mcp.Tool {
 			`Without containerId: in your own container, started if need be. ` +
 			`A long output is cut to head and tail; logs reads or searches all of it. ` +
 			`After waitSeconds a command is not killed: status "running", it goes on, follow it with logs; timeoutSeconds kills. ` +
-			`Files stay for the next command, shell state (cd, export) does not.`,
+			`Files stay for the next command; shell state (cd, export) only within one named shell.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"cmd":{"type":"string","description":"for the shell"},
 			"containerId":{"type":"string","description":"of start; default: your own container"},
@@ -52,7 +52,11 @@ func (s *Set) execTool() mcp.Tool {
 			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v; 0 returns at once"},
 			"timeoutSeconds":{"type":"number","exclusiveMinimum":0,"maximum":%v,"description":"default %v"},
 			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"},
-			"background":{"type":"boolean","description":"return at once, no timeout"}
+			"background":{"type":"boolean","description":"return at once, no timeout, stdin open for input"},
+			"tty":{"type":"boolean","description":"give it a terminal, 80x24 unless cols and rows say, with stdin open for input"},
+			"cols":{"type":"integer"},
+			"rows":{"type":"integer"},
+			"shell":{"type":"string","description":"name of a shell that keeps directory, variables and functions from call to call"}
 			},"required":["cmd"],"additionalProperties":false}`,
 			maxWait.Seconds(), s.wait().Seconds(), maxTimeout.Seconds(), s.timeout().Seconds(), s.maxBytes(), s.limits(nil).Whole)),
 		RawOutputSchema: json.RawMessage(execOutput),
@@ -71,14 +75,17 @@ type ExecArgs struct {
 	WaitSeconds    *float64
 	TimeoutSeconds *float64
 	MaxBytes       *int
-	Background     bool // not waited for, and without a time limit unless one is given
+	Background     bool   // not waited for, and without a time limit unless one is given
+	TTY            bool   // with a terminal, of Cols and Rows
+	Cols, Rows     *int   // nil: 80 and 24
+	Shell          string // the named shell that it runs in; empty: a new one
 }
 
 func (a *ExecArgs) params() []param {
 	return []param{
 		{"cmd", &a.Cmd}, {"containerId", &a.ContainerID}, {"workdir", &a.Workdir}, {"env", &a.Env}, {"stdin", &a.Stdin},
 		{"waitSeconds", &a.WaitSeconds}, {"timeoutSeconds", &a.TimeoutSeconds}, {"maxBytes", &a.MaxBytes},
-		{"background", &a.Background},
+		{"background", &a.Background}, {"tty", &a.TTY}, {"cols", &a.Cols}, {"rows", &a.Rows}, {"shell", &a.Shell},
 	}
 }
 
@@ -100,7 +107,25 @@ func (a *ExecArgs) check(maxBytes int) error {
 	if n := a.MaxBytes; n != nil && (*n < 1 || *n > maxBytes) {
 		return invalid("All of the output is in the file that logPath names.", "maxBytes must be between 1 and %d, got %d", maxBytes, *n)
 	}
+	if !a.TTY && (a.Cols != nil || a.Rows != nil) {
+		return invalid("Give tty: true too, or leave them out.", "cols and rows are the size of a terminal, and there is none without tty")
+	}
 	return checkEnv(a.Env, maxEnv)
+}
+
+// size is that of the terminal that the command gets, nil of none.
+func (a *ExecArgs) size() *sandbox.Size {
+	if !a.TTY {
+		return nil
+	}
+	size := sandbox.Size{Cols: 80, Rows: 24}
+	if a.Cols != nil {
+		size.Cols = *a.Cols
+	}
+	if a.Rows != nil {
+		size.Rows = *a.Rows
+	}
+	return &size
 }
 
 func checkEnv(env map[string]string, most int) error {
@@ -208,6 +233,7 @@ func (s *Set) command(args ExecArgs, stdin io.Reader, limits excerpt.Limits) san
 	}
 	return sandbox.Command{
 		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
+		Interactive: args.Background && stdin == nil, TTY: args.size(), Shell: args.Shell,
 		Keep: max(sandbox.DefaultKeep, limits.Whole, limits.Cut), Whole: s.whole(limits),
 	}
 }

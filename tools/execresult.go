@@ -306,7 +306,18 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	if n := len(exit.Leftover) + exit.More; n > 0 {
 		list = append(list, leftoverHint(n))
 	}
-	return list
+	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
+}
+
+// shellHint tells of a named shell that is not as the command left it.
+func shellHint(name, fate string) []string {
+	switch fate {
+	case sandbox.ShellKept:
+		return []string{fmt.Sprintf("The shell %q is as it was before this command, which did not end by itself.", name)}
+	case sandbox.ShellLost:
+		return []string{fmt.Sprintf("What the shell %q knew is lost: directory, variables and functions. The next command in it begins anew.", name)}
+	}
+	return nil
 }
 
 func runningHint(timeout time.Duration) string {

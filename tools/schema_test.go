@@ -74,7 +74,7 @@ func compactSize(t *testing.T, raw json.RawMessage) int {
 func TestSchemasMatchParsers(t *testing.T) {
 	known := map[string][]param{
 		"start": new(startArgs).params(), "exec": new(ExecArgs).params(), "stop": new(stopArgs).params(),
-		"logs": new(logsArgs).params(), "list": nil,
+		"logs": new(logsArgs).params(), "input": new(inputArgs).params(), "list": nil,
 	}
 	for _, tool := range new(Set).Tools() {
 		var schema struct {
@@ -103,7 +103,7 @@ func TestOrder(t *testing.T) {
 	for _, tool := range new(Set).Tools() {
 		names = append(names, tool.Tool.Name)
 	}
-	if d := cmp.Diff([]string{"start", "exec", "logs", "list", "stop"}, names); d != "" {
+	if d := cmp.Diff([]string{"start", "exec", "logs", "input", "list", "stop"}, names); d != "" {
 		t.Error(d)
 	}
 }

@@ -1,4 +1,4 @@
-// Package tools is what a model can call: start, exec, logs, list and stop,
+// Package tools is what a model can call: start, exec, logs, input, list and stop,
 // over the boxes and the logs of one sandbox.Manager.
 //
 // It reads arguments, strictly and with words that a model can act on, waits
@@ -81,6 +81,7 @@ func (s *Set) Tools() []mcpserver.ServerTool {
 		{Tool: startTool(), Handler: s.handleStart},
 		{Tool: s.execTool(), Handler: s.handleExec},
 		{Tool: logsTool(), Handler: s.handleLogs},
+		{Tool: inputTool(), Handler: s.handleInput},
 		{Tool: listTool(), Handler: s.handleList},
 		{Tool: stopTool(), Handler: s.handleStop},
 	}

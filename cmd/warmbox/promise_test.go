@@ -207,7 +207,7 @@ func resident(t *testing.T, pid int) (kb int) {
 func TestAnswersWithoutAnEngine(t *testing.T) {
 	p := serve(t, "--docker-host", "unix:///nowhere/docker.sock")
 	tools, err := p.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 5 {
+	if err != nil || len(tools.Tools) != 6 {
 		t.Fatalf("%v, %v", tools, err)
 	}
 	r, _ := p.exec(t, map[string]any{"cmd": "true"})

@@ -43,7 +43,7 @@ const call = async (name, args, options) => {
 assert.equal(client.getServerVersion().name, 'warmbox')
 assert.match(client.getInstructions(), /logPath/)
 const { tools } = await client.listTools()
-assert.deepEqual(tools.map(tool => tool.name), ['start', 'exec', 'logs', 'list', 'stop'])
+assert.deepEqual(tools.map(tool => tool.name), ['start', 'exec', 'logs', 'input', 'list', 'stop'])
 
 const ok = await call('exec', { cmd: 'echo hello' })
 assert.equal(ok.stdout, 'hello\n')

@@ -1,0 +1,152 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+)
+
+// answerTime is how long a call waits for what a command says to its input,
+// where the call does not say.
+const answerTime = 2 * time.Second
+
+func inputTool() mcp.Tool {
+	return mcp.Tool{
+		Name: "input",
+		Description: `Write to the stdin of a running command (background or tty), end it (eof), send its whole process tree a signal, or resize its terminal. ` +
+			`Returns what it prints then, as logs does.`,
+		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
+			"execId":{"type":"string"},
+			"text":{"type":"string","description":"with \n where Enter is meant"},
+			"eof":{"type":"boolean"},
+			"signal":{"enum":["INT","TERM","KILL","HUP","USR1"]},
+			"cols":{"type":"integer"},
+			"rows":{"type":"integer"},
+			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"for output, default %v"}
+			},"required":["execId"],"additionalProperties":false}`, maxWait.Seconds(), answerTime.Seconds())),
+		RawOutputSchema: json.RawMessage(logsOutput),
+		Annotations:     hints("Answer a command", true, true),
+	}
+}
+
+type inputArgs struct {
+	execID, text, signal string
+	eof                  bool
+	cols, rows           *int
+	waitSeconds          *float64
+}
+
+func (a *inputArgs) params() []param {
+	return []param{
+		{"execId", &a.execID}, {"text", &a.text}, {"eof", &a.eof}, {"signal", &a.signal},
+		{"cols", &a.cols}, {"rows", &a.rows}, {"waitSeconds", &a.waitSeconds},
+	}
+}
+
+func (a *inputArgs) check() error {
+	switch {
+	case a.execID == "":
+		return invalid("exec returns one; list has those that run.", "input needs the argument execId")
+	case a.text == "" && !a.eof && a.signal == "" && a.cols == nil && a.rows == nil:
+		return invalid("Give text, eof, signal, or cols and rows; logs with waitSeconds only looks.", "there is nothing to send to %s", quote(a.execID))
+	case (a.cols == nil) != (a.rows == nil):
+		return invalid("Give both.", "of a terminal's size only one of cols and rows is given")
+	}
+	if w := a.waitSeconds; w != nil && !(*w >= 0 && *w <= maxWait.Seconds()) {
+		return invalid("", "waitSeconds must be between 0 and %v, got %v", maxWait.Seconds(), *w)
+	}
+	return nil
+}
+
+func (s *Set) handleInput(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var args inputArgs
+	err := parse(req, args.params())
+	if err == nil {
+		err = args.check()
+	}
+	if err != nil {
+		return Failed(err), nil
+	}
+	r, err := s.input(ctx, s.owner(ctx), args, progressOf(ctx, req))
+	if err != nil {
+		return Failed(err), nil
+	}
+	return reply(r, r.text()), nil
+}
+
+// input looks where the output stands, sends, and shows what comes after that.
+func (s *Set) input(ctx context.Context, owner string, args inputArgs, progress func(string)) (logsResult, error) {
+	id := clip(args.execID)
+	run, err := s.Manager.Run(owner, id)
+	if err != nil {
+		return logsResult{}, err
+	}
+	before, err := s.view(ctx, owner, id, rawlog.Query{Most: 1, Bytes: pageBytes})
+	if err != nil {
+		return logsResult{}, err
+	}
+	wait := s.patience(ctx, args.waitSeconds, answerTime)
+	if err := send(ctx, run, args, max(wait, answerTime)); err != nil {
+		return logsResult{}, err
+	}
+	return s.answer(ctx, owner, before, wait, progress)
+}
+
+// send does what the arguments say, in the order in which a person would.
+func send(ctx context.Context, run *sandbox.Run, args inputArgs, patience time.Duration) error {
+	if args.cols != nil {
+		if err := run.Resize(*args.cols, *args.rows); err != nil {
+			return err
+		}
+	}
+	if args.text != "" {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if err := run.Input(ctx, []byte(args.text)); err != nil {
+			return err
+		}
+	}
+	if args.eof {
+		if err := run.CloseInput(); err != nil {
+			return err
+		}
+	}
+	if args.signal != "" {
+		return run.Signal(strings.TrimPrefix(args.signal, "SIG"))
+	}
+	return nil
+}
+
+// answer waits for what a command says to its input: until it has said
+// something and is done with it, or has ended.
+func (s *Set) answer(ctx context.Context, owner string, before view, wait time.Duration, progress func(string)) (logsResult, error) {
+	id := before.record.ID
+	q := rawlog.Query{From: before.page.Next, Most: pageLines, Bytes: pageBytes}
+	deadline, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		record, err := s.Manager.Find(owner, id)
+		if err != nil {
+			return logsResult{}, err
+		}
+		said := record.Log.Bytes > before.bytes || record.Exit.Status != before.record.Exit.Status
+		if !said && record.Changed != nil && awaitChange(deadline, record, progress) {
+			continue
+		}
+		if said {
+			s.collect(deadline, owner, id, record.Exit.Status)
+		}
+		v, err := s.view(ctx, owner, id, q)
+		if err != nil {
+			return logsResult{}, err
+		}
+		return newLogsResult(v, q), nil
+	}
+}
