@@ -235,31 +235,30 @@ func TestDescriptors(t *testing.T) {
 // TestNamedShell sees what an agent says of a shell's state, and that it takes its
 // files with it. What a named shell keeps, package boxtest tells.
 func TestNamedShell(t *testing.T) {
-	temp := t.TempDir()
-	h := start(t, "TMPDIR="+temp)
+	h := start(t)
 	check := func(cmd, out, shell string) {
 		t.Helper()
 		if got, exit := h.do("dev", cmd); got != out || exit.Shell != shell {
 			t.Errorf("%s: %q, %q, %+v; want %q, %s", cmd, got, h.stderr, exit, out, shell)
 		}
 	}
-	check("x=1", "", wire.ShellSaved)
+	// The trap that saves names the file.
+	dir, _ := h.do("dev", `file=$(trap -p EXIT); file=${file#*8>|}; dir=${file%/dev~*}; echo -n $dir; x=1`)
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
+		t.Fatalf("%q: %v, %v", dir, st, err)
+	}
 	check("echo $x; x=2; exec true", "1\n", wire.ShellKept)
-	check("echo $x; rm -r $TMPDIR/warmbox-shells-*", "1\n", wire.ShellLost)
+	check("echo $x; rm -r $dir", "1\n", wire.ShellLost)
 	check("echo $x; x=3", "\n", wire.ShellSaved)
 	check("echo $x; ulimit -f 0; trap '' XFSZ", "3\n", wire.ShellKept) // nothing more can be written
+	dir, _ = h.do("dev", `file=$(trap -p EXIT); file=${file#*8>|}; dir=${file%/dev~*}; echo -n $dir; rm $dir/dev; mkfifo $dir/dev`)
 	check("echo $x", "3\n", wire.ShellSaved)
-	files, _ := filepath.Glob(temp + "/*/*")
-	if len(files) != 1 || filepath.Base(files[0]) != "dev" {
+	if files, _ := filepath.Glob(dir + "/*"); len(files) != 1 || filepath.Base(files[0]) != "dev" {
 		t.Errorf("%q", files)
-	}
-	dir, err := os.Stat(filepath.Dir(files[0]))
-	if err != nil || dir.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", dir.Mode(), err)
 	}
 	h.in.Close()
 	h.cmd.Wait()
-	if left, _ := filepath.Glob(temp + "/*"); len(left) != 0 {
-		t.Errorf("left behind: %q", left)
+	if _, err := os.Stat(dir); err == nil {
+		t.Errorf("left behind: %s", dir)
 	}
 }

@@ -75,11 +75,9 @@ func (n *names) use(name string, env []string) (*named, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.dir == "" || unix.Access(n.dir, unix.W_OK) != nil {
-		dir, err := os.MkdirTemp(tempDir(env), "warmbox-shells-")
-		if err != nil {
-			return nil, errnoOf(err)
+		if err := n.makeDir(env); err != nil {
+			return nil, err
 		}
-		n.dir = dir
 	}
 	if n.running == nil {
 		n.running = map[string]bool{}
@@ -91,6 +89,17 @@ func (n *names) use(name string, env []string) (*named, error) {
 	u.fresh = err != nil || !file.Mode().IsRegular()
 	u.create()
 	return u, nil
+}
+
+// makeDir makes the directory, best in memory: a state is some kilobytes, written
+// line by line.
+func (n *names) makeDir(env []string) (err error) {
+	for _, base := range []string{"/dev/shm", tempDir(env)} {
+		if n.dir, err = os.MkdirTemp(base, "warmbox-shells-"); err == nil {
+			return nil
+		}
+	}
+	return errnoOf(err)
 }
 
 // create makes the file to save to, which a command's umask could make unreadable.
