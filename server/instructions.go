@@ -6,7 +6,7 @@ const instructions = `warmbox runs shell commands in a warm, isolated Linux cont
 
 What comes back: status (exited, running, timeout, killed, oom, lost), exitCode (trust only this for success or failure), a summary, stdout and stderr. A command that fails is an answer, not a tool error; tool errors carry code and hint, which says what to try.
 
-Output: up to 8,000 bytes come whole; of more you get a summary, whose lines bear the numbers that logs knows them by, and head and tail. Nothing is lost: logs {execId} reads by line (fromLine, lines, tail) or searches (grep, context), so do not run a command again to see more.
+Output: up to 8,000 bytes come whole; of more you get a summary, whose lines bear the numbers that logs knows them by, and head and tail. Nothing is lost: logs {execId} reads by line (fromLine, lines, tail) or searches (grep, context), so do not run a command again to see more. The raw output is also the file logPath on the server's machine.
 
 Time: exec waits 45 s (waitSeconds), then returns status "running"; the command goes on. Wait on it with logs {execId, fromLine: next, waitSeconds}, which returns on new output or the end; with grep, on a line that matches, such as a server's "listening". timeoutSeconds kills (default 600). Start servers and watchers with background: true. input answers what asks (background, tty), sends signals; stop {execId} ends one command; list shows what runs and what was left over.
 
