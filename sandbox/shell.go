@@ -13,10 +13,11 @@ import (
 // as long as the box stands.
 const maxShells = 100
 
-// What became of a named shell that is not as the command left it.
+// What became of a named shell with a command.
 const (
-	ShellKept = wire.ShellKept
-	ShellLost = wire.ShellLost
+	ShellSaved = wire.ShellSaved // it is as the command left it
+	ShellKept  = wire.ShellKept  // it is as it was before
+	ShellLost  = wire.ShellLost  // it begins anew
 )
 
 func checkShell(name string) error {

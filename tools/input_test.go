@@ -87,17 +87,17 @@ func TestInputRefused(t *testing.T) {
 	c := conversation{t, connect(t, newSet(t))}
 	deaf := c.begin("sleep 1000", `,"waitSeconds":0`)
 	for args, want := range map[string]string{
-		`{"execId":"` + deaf + `","text":"x"}`:               "is /dev/null",
-		`{"execId":"` + deaf + `","eof":true}`:               "is /dev/null",
-		`{"execId":"` + deaf + `","cols":80,"rows":24}`:      "has no terminal",
-		`{"execId":"` + deaf + `"}`:                          "nothing to send",
-		`{"execId":"` + deaf + `","cols":80}`:                "only one of cols and rows",
-		`{"execId":"` + deaf + `","signal":"STOP"}`:          "no signal",
-		`{"execId":"` + deaf + `","text":1}`:                 "text must be a string",
-		`{"execId":"e-none","text":"x"}`:                     "no command with the execId",
-		`{"text":"x"}`:                                       "needs the argument execId",
-		`{"execId":"` + deaf + `","eof":true,"waitSecond":1}`:  `Did you mean "waitSeconds"?`,
-		`{"execId":"` + deaf + `","eof":1,"waitSeconds":-1}`: "eof must be true or false",
+		`{"execId":"` + deaf + `","text":"x"}`:                "is /dev/null",
+		`{"execId":"` + deaf + `","eof":true}`:                "is /dev/null",
+		`{"execId":"` + deaf + `","cols":80,"rows":24}`:       "has no terminal",
+		`{"execId":"` + deaf + `"}`:                           "nothing to send",
+		`{"execId":"` + deaf + `","cols":80}`:                 "only one of cols and rows",
+		`{"execId":"` + deaf + `","signal":"STOP"}`:           "no signal",
+		`{"execId":"` + deaf + `","text":1}`:                  "text must be a string",
+		`{"execId":"e-none","text":"x"}`:                      "no command with the execId",
+		`{"text":"x"}`:                                        "needs the argument execId",
+		`{"execId":"` + deaf + `","eof":true,"waitSecond":1}`: `Did you mean "waitSeconds"?`,
+		`{"execId":"` + deaf + `","eof":1,"waitSeconds":-1}`:  "eof must be true or false",
 	} {
 		a := callTool(t, c.Client, "input", args)
 		a.says(t, want)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
-	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
 // testShells sees what named shells keep, and that they do not show how.
@@ -49,9 +48,9 @@ func testShells(t *testing.T, s *suite) {
 func (s step) run(t *testing.T, box *sandbox.Box, shell string) {
 	t.Helper()
 	r := do(t, box, sandbox.Command{Cmd: s.cmd, Shell: shell})
-	state := wire.ShellSaved
+	state := sandbox.ShellSaved
 	if s.kept {
-		state = wire.ShellKept
+		state = sandbox.ShellKept
 	}
 	if r.Status != sandbox.Exited || r.Code != s.code || !matches(s.out, r.stdout) || !matches(s.err, r.stderr) || r.Shell != state {
 		t.Errorf("%s\n got %s, exit %d, %q, %q, %s, %v\nwant exit %d, %q, %q, %s", s.cmd, r.Status, r.Code, r.stdout, r.stderr, r.Shell, r.Err, s.code, s.out, s.err, state)
@@ -76,11 +75,11 @@ func testKilledShell(t *testing.T, s *suite) {
 	run := in(sandbox.Command{Cmd: "cd /; x=changed; echo up; sleep 1000"})
 	printed(t, run, "up")
 	run.Kill()
-	if r := wait(t, run); r.Status != sandbox.Killed || r.Shell != wire.ShellKept {
+	if r := wait(t, run); r.Status != sandbox.Killed || r.Shell != sandbox.ShellKept {
 		t.Errorf("%+v", r.Exit)
 	}
 	r := wait(t, in(sandbox.Command{Cmd: "cd /; x=changed; sleep 1000", Timeout: time.Second}))
-	if r.Status != sandbox.TimedOut || r.Shell != wire.ShellKept {
+	if r.Status != sandbox.TimedOut || r.Shell != sandbox.ShellKept {
 		t.Errorf("%+v", r.Exit)
 	}
 	want(t, wait(t, in(sandbox.Command{Cmd: "echo $PWD $x"})), 0, "/usr before\n")
@@ -90,7 +89,7 @@ func testKilledShell(t *testing.T, s *suite) {
 	if err := run.Signal("INT"); err != nil {
 		t.Error(err)
 	}
-	if r := wait(t, run); r.Signal != "SIGINT" || r.Shell != wire.ShellSaved {
+	if r := wait(t, run); r.Signal != "SIGINT" || r.Shell != sandbox.ShellSaved {
 		t.Errorf("%+v", r.Exit)
 	}
 	want(t, wait(t, in(sandbox.Command{Cmd: "echo $PWD $x"})), 0, "/ changed\n")
