@@ -1,5 +1,7 @@
 package server
 
+//lint:file-ignore SA1019 sampling is deprecated, and clients that offer it are still asked
+
 import (
 	"context"
 	"errors"
