@@ -137,7 +137,7 @@ type Exit struct {
 	Took     time.Duration
 	Leftover []Proc // what still runs, at most wire.MaxLeftover of it
 	More     int    // what else still runs
-	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost"; "" where it had none
+	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost" with all from before; "" where it had none
 	Err      error  // of a Lost or never started run
 }
 

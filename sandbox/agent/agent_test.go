@@ -248,12 +248,16 @@ func TestNamedShell(t *testing.T) {
 		t.Fatalf("%q: %v, %v", dir, st, err)
 	}
 	check("echo $x; x=2; exec true", "1\n", wire.ShellKept)
+	h.do("other", "y=1")
 	check("echo $x; rm -r $dir", "1\n", wire.ShellLost)
 	check("echo $x; x=3", "\n", wire.ShellSaved)
+	if out, exit := h.do("other", "echo $y"); out != "\n" || exit.Shell != wire.ShellLost {
+		t.Errorf("the other's: %q, %+v", out, exit)
+	}
 	check("echo $x; ulimit -f 0; trap '' XFSZ", "3\n", wire.ShellKept) // nothing more can be written
 	dir, _ = h.do("dev", `file=$(trap -p EXIT); file=${file#*8>|}; dir=${file%/dev~*}; echo -n $dir; rm $dir/dev; mkfifo $dir/dev`)
 	check("echo $x", "3\n", wire.ShellSaved)
-	if files, _ := filepath.Glob(dir + "/*"); len(files) != 1 || filepath.Base(files[0]) != "dev" {
+	if files, _ := filepath.Glob(dir + "/dev*"); len(files) != 1 || filepath.Base(files[0]) != "dev" {
 		t.Errorf("%q", files)
 	}
 	h.in.Close()

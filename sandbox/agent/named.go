@@ -24,30 +24,36 @@ import (
 // what they make of it is their own affair, and nothing of it is ever more to us
 // than a file to rename.
 type names struct {
-	mu      sync.Mutex
-	dir     string          // "" before the first
-	running map[string]bool // by name, whether a command runs in it
+	mu  sync.Mutex
+	dir string           // "" before the first
+	all map[string]*name // each that was ever used
+}
+
+// name is a named shell.
+type name struct {
+	busy  bool // a command runs in it
+	saved bool // a state of it should be there
 }
 
 // named is one run's use of a named shell.
 type named struct {
+	*name
 	names *names
-	name  string
 	state string // the file with what the last command left
 	next  string // the file with what this one leaves
-	fresh bool   // there was no last command
+	fresh bool   // there is nothing from a last command
 	trap  bool   // the command may set a trap on its own exit
 }
 
 func (n *names) busy(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.running[name]
+	return n.all[name] != nil && n.all[name].busy
 }
 
-// name prepares a run in a named shell: bash reads the file that BASH_ENV names
+// enter prepares a run in a named shell: bash reads the file that BASH_ENV names
 // before it runs its command.
-func (r *run) name(p *program, body wire.StartBody) error {
+func (r *run) enter(p *program, body wire.StartBody) error {
 	if body.Shell == "" {
 		return nil
 	}
@@ -71,7 +77,7 @@ func (r *run) name(p *program, body wire.StartBody) error {
 }
 
 // use makes the run the one that runs in the shell.
-func (n *names) use(name string, env []string) (*named, error) {
+func (n *names) use(called string, env []string) (*named, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.dir == "" || unix.Access(n.dir, unix.W_OK) != nil {
@@ -79,11 +85,14 @@ func (n *names) use(name string, env []string) (*named, error) {
 			return nil, err
 		}
 	}
-	if n.running == nil {
-		n.running = map[string]bool{}
+	if n.all == nil {
+		n.all = map[string]*name{}
 	}
-	n.running[name] = true
-	u := &named{names: n, name: name, state: filepath.Join(n.dir, name)}
+	if n.all[called] == nil {
+		n.all[called] = &name{}
+	}
+	u := &named{name: n.all[called], names: n, state: filepath.Join(n.dir, called)}
+	u.busy = true
 	u.next = u.state + "~"         // which is in no shell's name
 	file, err := os.Lstat(u.state) // a pipe in its place would hold the command up
 	u.fresh = err != nil || !file.Mode().IsRegular()
@@ -140,12 +149,18 @@ func errnoOf(err error) error {
 func (n *named) settle(killed bool) string {
 	n.names.mu.Lock()
 	defer n.names.mu.Unlock()
-	n.names.running[n.name] = false
+	n.busy = false
+	had := n.saved
 	if !killed && whole(n.next) && os.Rename(n.next, n.state) == nil {
+		n.saved = true
+		if had && n.fresh {
+			return wire.ShellLost
+		}
 		return wire.ShellSaved
 	}
 	os.Remove(n.next)
-	if _, err := os.Lstat(n.state); err != nil && !n.fresh {
+	if _, err := os.Lstat(n.state); had && err != nil {
+		n.saved = false
 		return wire.ShellLost
 	}
 	return wire.ShellKept
@@ -172,7 +187,7 @@ func whole(path string) bool {
 func (n *names) remove() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for name := range n.running {
+	for name := range n.all {
 		os.Remove(filepath.Join(n.dir, name))
 		os.Remove(filepath.Join(n.dir, name+"~"))
 	}

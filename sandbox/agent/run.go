@@ -93,7 +93,7 @@ func (r *run) spawn(body wire.StartBody) (step string, err error) {
 	}{
 		{wire.StepTTY, r.terminal},
 		{wire.StepPipe, r.pipes},
-		{wire.StepShell, r.name},
+		{wire.StepShell, r.enter},
 		{wire.StepPipe, r.command},
 		{wire.StepExec, r.fork},
 	} {

@@ -103,7 +103,16 @@ func testTerminal(t *testing.T, s *suite) {
 		if n := len(logged(t, r.run)); r.Code != 5 || n != 28893 || len(r.Leftover) != 1 {
 			t.Errorf("exit %d, %d bytes, leftover %v", r.Code, n, r.Leftover)
 		}
-		want(t, sh(t, s.box, "pkill -f 'sleep 1000'"), 0, "")
+		r.run.Kill()
+		<-r.run.Over()
+	})
+	t.Run("left over, and printing for ever", func(t *testing.T) {
+		r := do(t, s.box, atTerminal("echo first; setsid yes & sleep 0.2; exit 5"))
+		if r.Code != 5 || len(r.Leftover) != 1 || !strings.HasPrefix(string(logged(t, r.run)), "first\r\ny\r\n") {
+			t.Errorf("exit %d, leftover %v", r.Code, r.Leftover)
+		}
+		r.run.Kill()
+		<-r.run.Over()
 	})
 	for _, name := range []string{"plain", "setsid", "holds stdout", "stopped", "all at once"} {
 		t.Run("killed: "+name, func(t *testing.T) {

@@ -259,7 +259,7 @@ type ExitBody struct {
 const (
 	ShellSaved = "saved" // it is as the command left it
 	ShellKept  = "kept"  // it is as before the command, which did not end by itself
-	ShellLost  = "lost"  // it is gone: the next command of the name begins anew
+	ShellLost  = "lost"  // what earlier commands left in it is gone
 )
 
 // Proc is a process that a run left behind.
