@@ -98,6 +98,7 @@ var onlyIn = map[string][]string{
 	"github.com/modelcontextprotocol": {"bench", "scripts/tryclient"},
 	"github.com/anthropics/":          {"sandbox/summary/model"},
 	"github.com/openai/":              {"sandbox/summary/model"},
+	"mvdan.cc/sh":                     {"sandbox/policy"},
 }
 
 func TestLibrariesStayInTheirPlace(t *testing.T) {

@@ -1,0 +1,206 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A guard judges the arguments of a program that can run other programs, or
+// load code, through an option. All of them are static words when it is called.
+type guard func(k *checker, words []word) error
+
+func guardOf(program string) guard {
+	switch program {
+	case "find":
+		return (*checker).find
+	case "xargs":
+		return (*checker).xargs
+	case "env":
+		return (*checker).env
+	case "timeout", "nice", "nohup", "time", "setsid", "stdbuf":
+		return (*checker).wrapper
+	case "awk", "gawk", "mawk", "nawk":
+		return (*checker).awk
+	case "sed", "gsed":
+		return (*checker).sed
+	case "tar", "gtar":
+		return (*checker).tar
+	case "sort":
+		return (*checker).sort
+	case "rg":
+		return (*checker).rg
+	case "git":
+		return (*checker).git
+	case "make", "gmake":
+		return (*checker).make
+	case "go":
+		return (*checker).golang
+	case "npm":
+		return (*checker).npm
+	case "python", "python3", "pytest":
+		return (*checker).python
+	}
+	return nil
+}
+
+func (k *checker) guarded(judge guard, words []word) error {
+	name := words[0].text
+	for _, w := range words[1:] {
+		if !w.static {
+			return denied("Write the arguments of "+name+" out, quoted where needed.", "%s can run other programs, so its arguments must be known beforehand: %s", name, w.raw)
+		}
+		if w.glob == 0 || w.glob > 0 && w.text[0] == '-' {
+			return denied("Quote the pattern: '"+w.text+"', or write ./ before it.", "%s in the arguments of %s may become the name of a file that it takes for an option", w.raw, name)
+		}
+	}
+	return judge(k, words)
+}
+
+// refuse is what a guard says of an argument.
+func refuse(words []word, w string) error {
+	return denied("Leave "+w+" away.", "%s is not allowed for %s: it can run other programs or load code", w, words[0].text)
+}
+
+// inner judges the command that a wrapper runs. Where it is fed, it gets further
+// arguments that nobody knows, so it must not be a guarded one.
+func (k *checker) inner(by string, words []word, fed bool) error {
+	if len(words) == 0 {
+		return denied("Give it a command that is allowed.", "%s has no command to run", by)
+	}
+	if fed && guardOf(words[0].text) != nil {
+		return denied("", "%s may not feed %s, which can run other programs by its arguments", by, words[0].text)
+	}
+	if k.calls++; k.calls > maxCalls {
+		return denied("Make several calls.", "the command has more than %d simple commands", maxCalls)
+	}
+	return k.nested(func() error { return k.run(words) })
+}
+
+// known refuses a pattern among the words before a wrapped command: the files
+// that it finds could be that command.
+func known(words []word, command []word) error {
+	for _, w := range words[:len(words)-len(command)] {
+		if w.glob >= 0 {
+			return denied("Quote it.", "the pattern %s is not allowed before the command that %s runs", w.raw, words[0].text)
+		}
+	}
+	return nil
+}
+
+func (k *checker) wrapper(words []word) error {
+	name := words[0].text
+	args := words[1:]
+	if name == "nice" && len(args) > 0 && matches(`-[0-9]+`, args[0].text) {
+		args = args[1:]
+	}
+	_, command, err := wrapperOptions(name).parse(args)
+	if err != nil {
+		return err
+	}
+	if name == "timeout" && len(command) > 0 {
+		if !matches(`[0-9.]+[smhd]?`, command[0].text) {
+			return denied("Write it such as timeout 10s.", "%s is not a time", command[0].raw)
+		}
+		command = command[1:]
+	}
+	if err := known(words, command); err != nil {
+		return err
+	}
+	return k.inner(name, command, false)
+}
+
+func wrapperOptions(name string) options {
+	o := options{operandsEnd: true}
+	switch name {
+	case "timeout":
+		o.flags, o.values, o.long = "v", "sk", "foreground preserve-status verbose signal= kill-after="
+	case "nice":
+		o.values, o.long = "n", "adjustment="
+	case "time":
+		o.flags = "p"
+	case "setsid":
+		o.flags, o.long = "w", "wait" // not -f, which outlives the call
+	case "stdbuf":
+		o.values, o.long = "ioe", "input= output= error="
+	}
+	return o
+}
+
+func matches(pattern, s string) bool {
+	return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(s)
+}
+
+func (k *checker) env(words []word) error {
+	command := words[1:]
+	for len(command) > 0 && strings.Contains(command[0].text, "=") {
+		name, _, _ := strings.Cut(command[0].text, "=")
+		if err := k.variable(name); err != nil {
+			return err
+		}
+		command = command[1:]
+	}
+	if len(command) > 0 && strings.HasPrefix(command[0].text, "-") {
+		return denied("Write env NAME=value COMMAND.", "the option %s of env is not allowed", command[0].raw)
+	}
+	if err := known(words, command); err != nil {
+		return err
+	}
+	return k.inner("env", command, false)
+}
+
+func (k *checker) xargs(words []word) error {
+	o := options{
+		flags: "0rtx", values: "nPILsd", operandsEnd: true,
+		long: "null no-run-if-empty verbose exit max-args= max-procs= max-lines= max-chars= delimiter= replace=",
+	}
+	given, command, err := o.parse(words[1:])
+	if err != nil {
+		return err
+	}
+	for _, g := range given {
+		// The mark is replaced wherever it stands, in the command's name too. No
+		// entry of a list can have this one.
+		if (g.name == "I" || g.name == "replace") && g.value != "{}" {
+			return denied("Write xargs -I{} COMMAND {}.", "the mark %q of xargs is not allowed", g.value)
+		}
+	}
+	if err := known(words, command); err != nil {
+		return err
+	}
+	return k.inner("xargs", command, true)
+}
+
+func (k *checker) find(words []word) error {
+	for rest := words[1:]; len(rest) > 0; rest = rest[1:] {
+		switch w := rest[0].text; w {
+		case "-delete", "-fprint", "-fprint0", "-fprintf", "-fls", "-files0-from":
+			return denied("Only finding is allowed, and -exec with commands that are.", "%s is not allowed for find", w)
+		case "-exec", "-execdir", "-ok", "-okdir":
+			command, ok := findCommand(rest[1:])
+			if !ok {
+				return denied(`End it with \; or with {} +.`, "%s of find has no end that is known", w)
+			}
+			fed := slices.ContainsFunc(command, func(w word) bool { return strings.Contains(w.text, "{}") })
+			if err := k.inner("find "+w, command, fed); err != nil {
+				return err
+			}
+			rest = rest[len(command)+1:]
+		}
+	}
+	return nil
+}
+
+// findCommand returns the words up to a ; or a + behind {}. A + that stands
+// elsewhere may end it for some finds and not for others.
+func findCommand(words []word) (command []word, ok bool) {
+	for i, w := range words {
+		switch {
+		case w.text == ";":
+			return words[:i], true
+		case w.text == "+":
+			return words[:i], i > 0 && words[i-1].text == "{}"
+		}
+	}
+	return nil, false
+}

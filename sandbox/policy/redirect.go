@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+func (k *checker) redirect(r *syntax.Redirect) error {
+	if r.N != nil && !isDigit(r.N.Value) {
+		return denied("Use the descriptors 0 to 9.", "a redirect of %s is not allowed", r.N.Value)
+	}
+	if err := k.words([]*syntax.Word{r.Word}); err != nil {
+		return err
+	}
+	to := k.read(r.Word)
+	switch r.Op {
+	case syntax.DplIn, syntax.DplOut:
+		if to.plain && (isDigit(to.text) || to.text == "-") {
+			return nil
+		}
+		return denied("Write it such as 2>&1.", "a redirect to the descriptor %s is not allowed", to.raw)
+	case syntax.RdrOut, syntax.AppOut:
+		if to.plain && (to.text == "/dev/null" || under(to.text, "/tmp")) {
+			return nil
+		}
+		return denied("Output can go to /dev/null or, plainly written, to a file under /tmp.", "a redirect of output to %s is not allowed", to.raw)
+	case syntax.RdrIn:
+		if to.static && to.glob < 0 && (to.text == "/dev/null" || under(to.text, "/tmp") || inWorkspace(to.text)) {
+			return nil
+		}
+		return denied("Input can come from /dev/null, /tmp or the workspace.", "a redirect of input from %s is not allowed", to.raw)
+	case syntax.Hdoc, syntax.DashHdoc:
+		return k.hereDocument(r)
+	}
+	return denied("Use > >> < << and 2>&1.", "the redirect %s is not allowed", r.Op)
+}
+
+func isDigit(s string) bool { return len(s) == 1 && '0' <= s[0] && s[0] <= '9' }
+
+// under reports whether a path is certainly below dir.
+func under(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir+"/")
+	return ok && rest != "" && !upwards(rest)
+}
+
+// inWorkspace takes a relative path for one in the workspace.
+func inWorkspace(path string) bool {
+	return path == "/workspace" || under(path, "/workspace") || path != "" && path[0] != '/' && !upwards(path)
+}
+
+func upwards(path string) bool {
+	for name := range strings.SplitSeq(path, "/") {
+		if name == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// hereDocument judges the text behind << and finds its end on its own: that
+// decides what is data and what is code, and parsers are led astray by unusual
+// bodies and delimiters.
+func (k *checker) hereDocument(r *syntax.Redirect) error {
+	end, isQuoted := delimiter(r.Word)
+	from, to := k.hereBody(r, end)
+	if end == "" || to < 0 || !agrees(r.Hdoc, from, to) {
+		return denied("Begin it with <<'EOF', one in a line, and end it with EOF alone on a line.", "a here-document of this form is not allowed: shells read it differently")
+	}
+	if isQuoted {
+		k.literal = append(k.literal, span{uint(from), uint(to)})
+		return nil
+	}
+	if k.hereDoc == 0 {
+		k.hereDoc = from
+	}
+	if r.Hdoc == nil {
+		return nil
+	}
+	return k.parts(r.Hdoc.Parts, quoted)
+}
+
+// delimiter returns the word that ends a here-document, "" if it is an unusual
+// one, and whether it is quoted and so makes the body data.
+func delimiter(w *syntax.Word) (text string, isQuoted bool) {
+	if len(w.Parts) != 1 {
+		return "", false
+	}
+	switch p := w.Parts[0].(type) {
+	case *syntax.Lit:
+		text, isQuoted = strings.CutPrefix(p.Value, `\`)
+	case *syntax.SglQuoted:
+		text, isQuoted = p.Value, !p.Dollar
+	case *syntax.DblQuoted:
+		text, isQuoted = (&syntax.Word{Parts: p.Parts}).Lit(), !p.Dollar
+	}
+	if !isPlain(text) {
+		return "", false
+	}
+	return text, isQuoted
+}
+
+// hereBody returns where the body begins, behind the line that has the <<, and
+// where the line ends that ends it; to is -1 if none does.
+func (k *checker) hereBody(r *syntax.Redirect, end string) (from, to int) {
+	op := int(r.OpPos.Offset())
+	line := strings.IndexByte(k.src[op:], '\n')
+	if line < 0 {
+		return 0, -1
+	}
+	from = op + line + 1
+	to = from
+	for text := range strings.Lines(k.src[from:]) {
+		line := strings.TrimSuffix(text, "\n")
+		if r.Op == syntax.DashHdoc {
+			line = strings.TrimLeft(line, "\t")
+		}
+		if line == end {
+			return from, to + len(strings.TrimSuffix(text, "\n"))
+		}
+		to += len(text)
+	}
+	return from, -1
+}
+
+// agrees reports whether the parser found the same body. It has none where the
+// first line is the last.
+func agrees(body *syntax.Word, from, to int) bool {
+	return body == nil || int(body.Pos().Offset()) == from && int(body.End().Offset()) == to
+}

@@ -1,0 +1,381 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+func (k *checker) awk(words []word) error {
+	o := options{values: "Fv", long: "field-separator= assign=", operandsEnd: true}
+	_, operands, err := o.parse(words[1:])
+	if err != nil {
+		return err
+	}
+	if err := known(words, operands); err != nil {
+		return err
+	}
+	if len(operands) == 0 || operands[0].glob >= 0 || !harmlessAwk(operands[0].text) {
+		return denied("No system, getline, @ or |, and no > behind print.", "this program for awk is not allowed")
+	}
+	for _, w := range operands[1:] {
+		if strings.HasPrefix(w.text, "-") && w.text != "-" {
+			return refuse(words, w.raw)
+		}
+	}
+	return nil
+}
+
+// harmlessAwk looks for what could start a program or write a file. It does not
+// tell code from strings: where those end depends on what each awk takes for a
+// regular expression. So it may refuse what is harmless.
+func harmlessAwk(program string) bool {
+	for _, bad := range []string{"system", "getline", "@", "\\\n"} {
+		if strings.Contains(program, bad) {
+			return false
+		}
+	}
+	// || is a logical or; what is left would be a pipe.
+	if strings.Contains(strings.ReplaceAll(program, "||", ""), "|") {
+		return false
+	}
+	_, printing, _ := strings.Cut(program, "print")
+	return !strings.Contains(strings.ReplaceAll(printing, ">=", ""), ">")
+}
+
+func (k *checker) sed(words []word) error {
+	o := options{
+		flags: "nErsuz", values: "el",
+		long: "quiet silent regexp-extended separate unbuffered null-data posix expression= line-length=",
+	}
+	given, operands, err := o.parse(words[1:])
+	if err != nil {
+		return err
+	}
+	var scripts []string
+	for _, g := range given {
+		if g.name == "e" || g.name == "expression" {
+			scripts = append(scripts, g.value)
+		}
+	}
+	patterns := slices.ContainsFunc(words, func(w word) bool { return w.glob >= 0 && slices.Contains(scripts, w.text) })
+	if scripts == nil && len(operands) > 0 {
+		scripts, patterns = []string{operands[0].text}, operands[0].glob >= 0
+	}
+	if scripts == nil || patterns || slices.ContainsFunc(scripts, func(s string) bool { return !harmlessSed(s) }) {
+		return denied("Only p, d, q, = and s///gpI with addresses are allowed.", "this script for sed is not allowed")
+	}
+	return nil
+}
+
+func (k *checker) sort(words []word) error {
+	o := options{
+		flags: "bdfgiMhnRrVcCmsuz", values: "ktST",
+		long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort human-numeric-sort numeric-sort " +
+			"random-sort reverse version-sort check? merge stable unique zero-terminated debug sort= key= field-separator= buffer-size= temporary-directory= parallel= batch-size=",
+	}
+	_, _, err := o.parse(words[1:])
+	return err
+}
+
+func (k *checker) tar(words []word) error {
+	o := options{
+		flags: "cxtruAdvzjJZapkmhSOPUWBilnows", values: "fCbNX",
+		long: "create extract get list append update concatenate catenate diff compare verbose gzip gunzip ungzip bzip2 xz zstd lzma lzip auto-compress " +
+			"no-auto-compress preserve-permissions same-permissions keep-old-files skip-old-files overwrite touch dereference sparse to-stdout " +
+			"absolute-names no-same-owner no-same-permissions same-owner numeric-owner one-file-system wildcards no-wildcards anchored no-recursion " +
+			"recursion totals null exclude-vcs exclude-caches delay-directory-restore " +
+			"file= directory= strip-components= exclude= exclude-from= owner= group= mode= mtime= sort= format=",
+	}
+	args, old, err := oldTar(o, words[1:])
+	if err != nil {
+		return err
+	}
+	given, _, err := o.parse(args)
+	if err != nil {
+		return err
+	}
+	for _, g := range append(given, old...) {
+		// With a colon it is a file of another machine, reached by a program.
+		if (g.name == "f" || g.name == "file") && strings.Contains(g.value, ":") {
+			return refuse(words, g.value)
+		}
+	}
+	return nil
+}
+
+// oldTar reads the first word where it has options without a dash, whose values
+// follow in the order of the letters.
+func oldTar(o options, args []word) (rest []word, given []option, err error) {
+	if len(args) == 0 || strings.HasPrefix(args[0].text, "-") {
+		return args, nil, nil
+	}
+	if args[0].glob >= 0 {
+		return nil, nil, denied("Quote it.", "the pattern %s is not allowed where tar takes options", args[0].raw)
+	}
+	letters, rest := args[0].text, args[1:]
+	for _, letter := range strings.Split(letters, "") {
+		switch {
+		case strings.Contains(o.flags, letter):
+		case strings.Contains(o.values, letter) && len(rest) > 0:
+			given = append(given, option{letter, rest[0].text})
+			rest = rest[1:]
+		default:
+			return nil, nil, denied("", "the option %s of tar is not one that is known to be harmless", letter)
+		}
+	}
+	return rest, given, nil
+}
+
+// rg judges by what is refused: ripgrep has more than a hundred options, and
+// takes no abbreviations.
+func (k *checker) rg(words []word) error {
+	for _, w := range beforeDashes(words[1:]) {
+		name, _, _ := strings.Cut(w.text, "=")
+		switch {
+		case name == "--pre", name == "--hostname-bin", name == "--search-zip":
+			return refuse(words, name)
+		case !strings.HasPrefix(name, "--") && strings.HasPrefix(name, "-") && flagBefore(w.text, 'z', "ABCdeEfgjmMrtT"):
+			return refuse(words, w.raw)
+		}
+	}
+	return nil
+}
+
+// flagBefore reports whether a letter is among the short options in a word,
+// before one that takes the rest of the word as its value.
+func flagBefore(text string, letter byte, values string) bool {
+	for i := 1; i < len(text); i++ {
+		if text[i] == letter {
+			return true
+		}
+		if strings.IndexByte(values, text[i]) >= 0 {
+			return false
+		}
+	}
+	return false
+}
+
+func beforeDashes(words []word) []word {
+	if i := slices.IndexFunc(words, func(w word) bool { return w.text == "--" }); i >= 0 {
+		return words[:i]
+	}
+	return words
+}
+
+const gitDenied = "output output-directory ext-diff textconv open-files-in-pager upload-pack receive-pack exec exec-path " +
+	"git-dir work-tree config-env namespace super-prefix template separate-git-dir extcmd config"
+
+func (k *checker) git(words []word) error {
+	for _, w := range beforeDashes(words[1:]) {
+		if gitRuns(words, w.text) {
+			return refuse(words, w.raw)
+		}
+	}
+	return nil
+}
+
+func gitRuns(words []word, text string) bool {
+	switch {
+	case strings.HasPrefix(text, "ext::"), strings.HasPrefix(text, "fd::"):
+		return true // a remote that is a command
+	case text == "--text":
+		return false
+	case strings.HasPrefix(text, "--"):
+		abbreviates := func(name string) bool { return longAbbreviates(text, name) }
+		return strings.HasPrefix(text, "--exec") || slices.ContainsFunc(strings.Fields(gitDenied), abbreviates)
+	case strings.HasPrefix(text, "-c"), strings.HasPrefix(text, "-C"):
+		return true
+	case strings.HasPrefix(text, "-"):
+		values := "SGLl" // of log and diff; to grep, -G is a flag
+		if len(words) > 1 && words[1].text == "grep" {
+			values = ""
+		}
+		return flagBefore(text, 'O', values)
+	}
+	return false
+}
+
+func (k *checker) make(words []word) error {
+	o := options{
+		flags: "bBdehiknpqrRsStvwm", values: "CfIoW", glued: "jlO",
+		long: "always-make debug? environment-overrides ignore-errors jobs? load-average? max-load? keep-going just-print dry-run recon output-sync? quiet silent " +
+			"question no-builtin-rules no-builtin-variables no-keep-going stop print-data-base print-directory no-print-directory touch trace version help " +
+			"warn-undefined-variables shuffle? file= makefile= directory= include-dir= old-file= assume-old= new-file= what-if= assume-new=",
+	}
+	given, operands, err := o.parse(words[1:])
+	if err != nil {
+		return err
+	}
+	for _, g := range given {
+		switch g.name {
+		case "C", "directory", "f", "file", "makefile", "I", "include-dir":
+			if g.value == "-" || !inWorkspace(g.value) {
+				return denied("Name a path in the workspace, without ..", "make may not read from %s", g.value)
+			}
+		}
+	}
+	for _, w := range operands {
+		if err := k.makeWord(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeWord judges a target or a variable. make hands variables to the shell and
+// to the programs that it starts.
+func (k *checker) makeWord(w word) error {
+	if w.glob >= 0 || !isPlain(w.text) {
+		return denied("Use letters, digits and "+plainMarks+" only.", "%s is not allowed for make: it would reach a shell", w.raw)
+	}
+	name, value, isVariable := strings.Cut(w.text, "=")
+	if !isVariable {
+		return nil
+	}
+	name = strings.TrimRight(name, ":+") // the other ways to set one
+	switch name {
+	case "SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS":
+		return denied("", "the variable %s of make may not be set: it chooses what runs", name)
+	case "CC", "CXX", "AR", "LD", "FC":
+		if strings.Contains(value, "/") {
+			return denied("Name a program without a path.", "%s=%s is not allowed for make", name, value)
+		}
+		return nil
+	}
+	return k.variable(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-.", r) {
+			return '_'
+		}
+		return r
+	}, name))
+}
+
+// golang judges the flags of the go command, which may have one dash or two. What
+// follows -args goes to the test.
+func (k *checker) golang(words []word) error {
+	args := words[1:]
+	if i := slices.IndexFunc(args, func(w word) bool { return w.text == "-args" || w.text == "--args" }); i >= 0 {
+		args = args[:i]
+	}
+	for i, w := range args {
+		name, value, hasValue := strings.Cut(w.text, "=")
+		if !hasValue && i+1 < len(args) {
+			value = args[i+1].text
+		}
+		switch strings.Replace(name, "--", "-", 1) {
+		case "-exec", "-toolexec", "-vettool", "-overlay", "-modfile", "-compiler", "-gccgoflags", "-w":
+			return refuse(words, name)
+		case "-ldflags":
+			if strings.Contains(value, "extld") || strings.Contains(value, "linkmode") {
+				return refuse(words, value)
+			}
+		case "-C":
+			if !inWorkspace(value) {
+				return denied("Name a path in the workspace, without ..", "go may not change to %s", value)
+			}
+		default:
+			if !strings.HasPrefix(name, "-") && strings.Contains(w.text, "@") {
+				return denied("Name packages of the workspace.", "%s is not allowed for go: it would run code from elsewhere", w.raw)
+			}
+		}
+	}
+	return nil
+}
+
+// npm takes abbreviations, and any number of dashes before them.
+func (k *checker) npm(words []word) error {
+	for _, w := range beforeDashes(words[1:]) {
+		name, _, _ := strings.Cut(w.text, "=")
+		option := strings.TrimLeft(name, "-")
+		if option == name {
+			continue
+		}
+		switch option {
+		case "C", "c", "call", "shell", "git", "editor", "viewer", "browser", "python", "node-gyp", "onload-script", "init-module":
+			return refuse(words, w.raw)
+		}
+		for _, bad := range []string{"script-shell", "node-options", "prefix", "userconfig", "globalconfig"} {
+			if len(option) > 1 && strings.HasPrefix(bad, option) {
+				return refuse(words, w.raw)
+			}
+		}
+	}
+	return nil
+}
+
+// python leaves programs of Python alone, which run what they like, and judges
+// the options of pytest.
+func (k *checker) python(words []word) error {
+	args := words[1:]
+	if words[0].text != "pytest" {
+		if len(args) < 2 || args[0].text != "-m" || args[1].text != "pytest" {
+			return nil
+		}
+		args = args[2:]
+	}
+	for i, w := range args {
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1].text
+		}
+		if pytestLoads(w.text, next) {
+			return refuse(words, w.raw)
+		}
+	}
+	return nil
+}
+
+// pytestLoads reports whether an argument makes pytest load a plugin or a
+// configuration from elsewhere. next is the word behind it.
+func pytestLoads(text, next string) bool {
+	name, value, hasValue := strings.Cut(text, "=")
+	if !hasValue {
+		value = next
+	}
+	switch name {
+	case "--rootdir", "--confcutdir", "--config-file":
+		return !inWorkspace(value)
+	case "--pdbcls":
+		return true
+	case "--override-ini":
+		return pytestIni(value)
+	case "--pythonwarnings":
+		return strings.Contains(value, ".")
+	}
+	if !strings.HasPrefix(text, "-") || strings.HasPrefix(text, "--") {
+		return false
+	}
+	return pytestCluster(text, next)
+}
+
+// pytestCluster reads a word such as -xp, whose last letter takes the rest of
+// the word as its value, or else the next word.
+func pytestCluster(text, next string) bool {
+	const flags, values = "xvqslhV", "pcokmrnW"
+	for i := 1; i < len(text); i++ {
+		if strings.IndexByte(values, text[i]) < 0 {
+			continue
+		}
+		value := strings.TrimPrefix(text[i+1:], "=")
+		if value == "" {
+			value = next
+		}
+		switch text[i] {
+		case 'p':
+			return !strings.HasPrefix(value, "no:")
+		case 'c':
+			return !inWorkspace(value)
+		case 'o':
+			return pytestIni(value)
+		case 'W':
+			return strings.Contains(value, ".")
+		}
+		return false
+	}
+	return false
+}
+
+func pytestIni(setting string) bool {
+	name, _, _ := strings.Cut(setting, "=")
+	return name == "addopts" || name == "pythonpath" || name == "usefixtures"
+}

@@ -1,0 +1,301 @@
+package policy
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A checker walks one text as one kind of shell reads it. It knows the nodes
+// that may be there; every other ends the walk with a refusal.
+type checker struct {
+	*rules
+	*budget
+	src  string
+	lang syntax.LangVariant
+
+	literal []span // parts of src in which nothing has a meaning
+	hereDoc int    // where the first here-document with a meaning begins; 0 if none does
+}
+
+// A budget is shared by the checkers of a text and of the texts within it.
+type budget struct{ calls, depth int }
+
+type span struct{ from, to uint }
+
+const plainly = "Use simple commands with && || ; | ! ( ) { }, if, while, until, for x in …, case, $(…), and redirects to /tmp or /dev/null."
+
+func (k *checker) check() error {
+	// No name: it would stand in front of what the parser says.
+	file, err := syntax.NewParser(syntax.Variant(k.lang)).Parse(&shallowReader{k.src}, "")
+	if err != nil {
+		return k.unparsed(err)
+	}
+	if len(file.Stmts) == 0 {
+		return denied("", "there is no command in it")
+	}
+	if err := k.stmts(file.Stmts); err != nil {
+		return err
+	}
+	return k.continuations()
+}
+
+func (k *checker) unparsed(err error) error {
+	if err == errDeep {
+		return k.tooDeep()
+	}
+	if k.lang == syntax.LangPOSIX {
+		return denied(plainly, "not every shell understands the command, so it is not allowed: %v", err)
+	}
+	return denied(plainly, "the command cannot be parsed: %v", err)
+}
+
+func (k *checker) tooDeep() error {
+	return denied("Make it simpler, or make several calls.", "the command is nested too deep; at most %d levels are checked", maxDepth)
+}
+
+// nested runs f one level deeper.
+func (k *checker) nested(f func() error) error {
+	if k.depth++; k.depth > maxDepth {
+		return k.tooDeep()
+	}
+	defer func() { k.depth-- }()
+	return f()
+}
+
+// block judges a list of statements that stands one level deeper.
+func (k *checker) block(list []*syntax.Stmt) error {
+	return k.nested(func() error { return k.stmts(list) })
+}
+
+func (k *checker) stmts(list []*syntax.Stmt) error {
+	for _, s := range list {
+		if err := k.stmt(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *checker) stmt(s *syntax.Stmt) error {
+	if s.Background || s.Coprocess || s.Disown {
+		return denied("Leave the & away; exec itself can run a command in the background.", "a command behind & is not allowed: it outlives the call")
+	}
+	for _, r := range s.Redirs {
+		if err := k.redirect(r); err != nil {
+			return err
+		}
+	}
+	switch c := s.Cmd.(type) {
+	case nil:
+		return denied("", "a redirect without a command is not allowed")
+	case *syntax.CallExpr:
+		if len(c.Args) == 0 && len(s.Redirs) > 0 {
+			return denied("", "a redirect without a command is not allowed")
+		}
+		return k.call(c)
+	}
+	return k.compound(s.Cmd)
+}
+
+func (k *checker) compound(c syntax.Command) error {
+	switch c := c.(type) {
+	case *syntax.BinaryCmd:
+		return k.binary(c)
+	case *syntax.Subshell:
+		return k.block(c.Stmts)
+	case *syntax.Block:
+		return k.block(c.Stmts)
+	case *syntax.IfClause:
+		return k.nested(func() error { return k.ifClause(c) })
+	case *syntax.WhileClause:
+		return firstError(func() error { return k.block(c.Cond) }, func() error { return k.block(c.Do) })
+	case *syntax.ForClause:
+		return k.forClause(c)
+	case *syntax.CaseClause:
+		return k.nested(func() error { return k.caseClause(c) })
+	case *syntax.TimeClause:
+		return k.timeClause(c)
+	}
+	return denied(plainly, "%s is not allowed", describe(c))
+}
+
+func describe(c syntax.Command) string {
+	switch c := c.(type) {
+	case *syntax.FuncDecl:
+		return "declaring a function"
+	case *syntax.DeclClause:
+		return c.Variant.Value
+	case *syntax.ArithmCmd, *syntax.LetClause:
+		return "arithmetic"
+	case *syntax.TestClause:
+		return "[["
+	case *syntax.CoprocClause:
+		return "coproc"
+	}
+	return "this kind of command"
+}
+
+func firstError(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// binary does not call itself for the left side, which is as deep as the line
+// has operators.
+func (k *checker) binary(c *syntax.BinaryCmd) error {
+	for {
+		if c.Op == syntax.PipeAll {
+			return denied("Write 2>&1 | instead.", "|& is not allowed: not every shell understands it")
+		}
+		if err := k.stmt(c.Y); err != nil {
+			return err
+		}
+		left, ok := c.X.Cmd.(*syntax.BinaryCmd)
+		if !ok || c.X.Background || len(c.X.Redirs) > 0 {
+			return k.stmt(c.X)
+		}
+		c = left
+	}
+}
+
+func (k *checker) ifClause(c *syntax.IfClause) error {
+	for ; c != nil; c = c.Else {
+		if err := k.stmts(c.Cond); err != nil {
+			return err
+		}
+		if err := k.stmts(c.Then); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *checker) forClause(c *syntax.ForClause) error {
+	loop, ok := c.Loop.(*syntax.WordIter)
+	if !ok || c.Select || c.Braces || !loop.InPos.IsValid() {
+		return denied("Write for x in …; do …; done.", "this kind of loop is not allowed")
+	}
+	if err := k.variable(loop.Name.Value); err != nil {
+		return err
+	}
+	if err := k.words(loop.Items); err != nil {
+		return err
+	}
+	return k.block(c.Do)
+}
+
+func (k *checker) caseClause(c *syntax.CaseClause) error {
+	if err := k.words([]*syntax.Word{c.Word}); err != nil {
+		return err
+	}
+	for _, item := range c.Items {
+		if item.Op != syntax.Break {
+			return denied("End each pattern's commands with ;;.", "%s is not allowed: not every shell understands it", item.Op)
+		}
+		if err := k.words(item.Patterns); err != nil {
+			return err
+		}
+		if err := k.stmts(item.Stmts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timeClause judges bash's keyword like the program of that name, which is what
+// other shells start.
+func (k *checker) timeClause(c *syntax.TimeClause) error {
+	name := word{text: "time", raw: "time", plain: true, static: true, glob: -1}
+	if err := k.program([]word{name}); err != nil {
+		return err
+	}
+	if c.Stmt == nil {
+		return denied("", "time without a command is not allowed")
+	}
+	return k.block([]*syntax.Stmt{c.Stmt})
+}
+
+// call judges a simple command.
+func (k *checker) call(c *syntax.CallExpr) error {
+	if k.calls++; k.calls > maxCalls {
+		return denied("Make several calls.", "the command has more than %d simple commands", maxCalls)
+	}
+	for _, a := range c.Assigns {
+		if err := k.assign(a); err != nil {
+			return err
+		}
+	}
+	if len(c.Args) == 0 {
+		return nil
+	}
+	if err := k.words(c.Args); err != nil {
+		return err
+	}
+	words := make([]word, len(c.Args))
+	for i, w := range c.Args {
+		words[i] = k.read(w)
+	}
+	return k.run(words)
+}
+
+// run judges a program with its arguments, whether a shell starts it or another
+// program does.
+func (k *checker) run(words []word) error {
+	if err := k.program(words); err != nil {
+		return err
+	}
+	if guard := guardOf(words[0].text); guard != nil {
+		return k.guarded(guard, words)
+	}
+	return nil
+}
+
+func (k *checker) assign(a *syntax.Assign) error {
+	if a.Append || a.Naked || a.Index != nil || a.Array != nil {
+		return denied("Write name=value.", "an array, or += in an assignment, is not allowed: not every shell understands it")
+	}
+	if err := k.variable(a.Name.Value); err != nil {
+		return err
+	}
+	if a.Value == nil {
+		return nil
+	}
+	return k.words([]*syntax.Word{a.Value})
+}
+
+// continuations judges the backslashes at the end of lines. Shells join the
+// lines before they read words, and disagree on what then becomes of a $ or a <
+// at the end of the first. So a blank must stand before the backslash.
+func (k *checker) continuations() error {
+	text := k.masked()
+	for at := range len(text) - 1 {
+		if text[at] != '\\' || text[at+1] != '\n' {
+			continue
+		}
+		before := strings.TrimRight(text[:at], `\`)
+		if escaped := (at-len(before))%2 == 1; escaped {
+			continue
+		}
+		joins := len(before) < at || before != "" && !strings.ContainsRune(" \t\n", rune(before[at-1]))
+		if joins || k.hereDoc > 0 && at > k.hereDoc {
+			return denied("Put a blank before the backslash that ends a line.", "a backslash at the end of a line that joins two words or stands in a here-document is not allowed")
+		}
+	}
+	return nil
+}
+
+// masked returns the text without what has no meaning in it.
+func (k *checker) masked() string {
+	text := []byte(k.src)
+	for _, s := range k.literal {
+		for i := s.from; i < s.to; i++ {
+			text[i] = 'x'
+		}
+	}
+	return string(text)
+}

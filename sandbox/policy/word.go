@@ -1,0 +1,244 @@
+package policy
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A place says what quotes mean where a part of a word stands.
+type place int
+
+const (
+	bare       place = iota
+	quoted           // in double quotes or in a here-document
+	quotedElse       // in the word of a ${x:-word} that is quoted
+)
+
+// words judges what the expansions in words would run.
+func (k *checker) words(list []*syntax.Word) error {
+	for _, w := range list {
+		if err := k.parts(w.Parts, bare); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *checker) parts(list []syntax.WordPart, in place) error {
+	for _, p := range list {
+		if err := k.part(p, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *checker) part(p syntax.WordPart, in place) error {
+	const noDollar = "Write the characters themselves, or use printf where it is allowed."
+	switch p := p.(type) {
+	case *syntax.Lit:
+		// "${x:-'$(rm)'}" runs rm, while ${x:-'$(rm)'} does not, and parsers get
+		// it wrong. So there are no quotes there at all.
+		if in == quotedElse && strings.ContainsAny(p.Value, `'"\`) {
+			return quoteWithin()
+		}
+		return nil
+	case *syntax.SglQuoted:
+		if p.Dollar {
+			return denied(noDollar, "$'…' is not allowed: shells read it differently")
+		}
+		k.literal = append(k.literal, span{p.Left.Offset(), p.Right.Offset()})
+		if in != bare {
+			return quoteWithin()
+		}
+		return nil
+	case *syntax.DblQuoted:
+		if p.Dollar {
+			return denied(noDollar, `$"…" is not allowed: shells read it differently`)
+		}
+		if in != bare {
+			return quoteWithin()
+		}
+		return k.parts(p.Parts, quoted)
+	case *syntax.ParamExp:
+		return k.nested(func() error { return k.param(p, in) })
+	case *syntax.CmdSubst:
+		return k.nested(func() error { return k.substitution(p, in) })
+	case *syntax.ArithmExp:
+		return denied("Compute it in a program.", "arithmetic is not allowed: it takes the text of variables for code")
+	}
+	return denied(plainly, "this kind of expansion is not allowed: not every shell understands it")
+}
+
+func quoteWithin() error {
+	return denied("Set a variable first, and use that.", "quotes or backslashes in the word of a quoted ${…} are not allowed: shells read them differently")
+}
+
+func (k *checker) param(p *syntax.ParamExp, in place) error {
+	const accept = "Allowed: $x ${x} ${#x} ${x:-w} ${x-w} ${x:+w} ${x+w} ${x%w} ${x%%w} ${x#w} ${x##w}."
+	if p.Param == nil || p.Flags != nil || p.Excl || p.Width || p.IsSet || p.NestedParam != nil ||
+		p.Index != nil || p.Modifiers != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
+		return denied(accept, "this kind of ${…} is not allowed")
+	}
+	if p.Exp == nil {
+		return nil
+	}
+	switch p.Exp.Op {
+	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AlternateUnset, syntax.AlternateUnsetOrNull,
+		syntax.RemSmallSuffix, syntax.RemLargeSuffix, syntax.RemSmallPrefix, syntax.RemLargePrefix:
+	default:
+		return denied(accept, "%s in ${…} is not allowed", p.Exp.Op)
+	}
+	if p.Exp.Word == nil {
+		return nil
+	}
+	if in != bare {
+		in = quotedElse
+	}
+	return k.parts(p.Exp.Word.Parts, in)
+}
+
+func (k *checker) substitution(c *syntax.CmdSubst, in place) error {
+	if c.TempFile || c.ReplyVar {
+		return denied("Write $(…).", "${ …;} is not allowed: not every shell understands it")
+	}
+	if len(c.Stmts) == 0 {
+		return denied("", "a substitution without a command is not allowed")
+	}
+	if c.Backquotes {
+		return k.backquotes(c, in)
+	}
+	return k.stmts(c.Stmts)
+}
+
+// backquotes judges what a shell would make of `…`: it takes all up to the next
+// backquote that has no backslash, whatever quotes stand in between, takes some
+// backslashes away, and only then parses. What our parser made of it in one go is
+// not looked at.
+func (k *checker) backquotes(c *syntax.CmdSubst, in place) error {
+	text, ok := backquoted(k.src[c.Left.Offset():])
+	end := c.Left.Offset() + uint(len(text)) + 1
+	if !ok || end != c.Right.Offset() || in != bare && strings.Contains(text, `"`) {
+		return denied("Write $(…).", "quotes of this kind within backquotes are not allowed: shells read them differently")
+	}
+	k.literal = append(k.literal, span{c.Left.Offset(), end})
+	inner := &checker{rules: k.rules, budget: k.budget, src: unescape(text, "\\$`"), lang: k.lang}
+	return inner.check()
+}
+
+// backquoted returns what stands between the backquote that s begins with and
+// the next one.
+func backquoted(s string) (text string, ok bool) {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '`':
+			return s[1:i], s[0] == '`'
+		}
+	}
+	return "", false
+}
+
+// unescape takes the backslash away before each of the special characters.
+func unescape(s, special string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			if strings.IndexByte(special, s[i+1]) < 0 {
+				b.WriteByte(s[i])
+			}
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// A word is an argument as far as it is known before it is run.
+type word struct {
+	raw    string // as it is written
+	text   string // what the program gets, if static
+	plain  bool   // one literal that means itself, without quotes or escapes
+	static bool   // no expansion in it but perhaps a pattern for names of files
+	glob   int    // where in text such a pattern begins; -1 if none does
+}
+
+func (k *checker) read(w *syntax.Word) word {
+	r := word{raw: k.src[w.Pos().Offset():min(w.End().Offset(), uint(len(k.src)))], glob: -1}
+	if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 {
+		r.plain = r.raw == lit.Value && isPlain(r.raw)
+	}
+	var b static
+	r.static = b.parts(w.Parts)
+	r.text = b.text.String()
+	if b.glob {
+		r.glob = b.globAt
+	}
+	// ~- is the value of a variable, and so may be what begins any expansion.
+	names := b.unquoted.String()
+	tilde := strings.HasPrefix(names, "~") || strings.Contains(names, "=~") || strings.Contains(names, ":~")
+	braces := strings.ContainsAny(strings.ReplaceAll(names, "{}", ""), "{}")
+	r.static = r.static && !tilde && !braces
+	return r
+}
+
+// static collects the value of a word.
+type static struct {
+	text     strings.Builder
+	unquoted strings.Builder // the same, with x for what is quoted
+	glob     bool
+	globAt   int
+}
+
+// parts reports whether the value is known.
+func (b *static) parts(list []syntax.WordPart) bool {
+	for _, p := range list {
+		switch p := p.(type) {
+		case *syntax.Lit:
+			b.literal(p.Value)
+		case *syntax.SglQuoted:
+			b.quote(p.Value)
+		case *syntax.DblQuoted:
+			if !b.double(p) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (b *static) quote(s string) {
+	b.text.WriteString(s)
+	b.unquoted.WriteByte('x')
+}
+
+func (b *static) double(q *syntax.DblQuoted) bool {
+	b.unquoted.WriteByte('x')
+	for _, p := range q.Parts {
+		lit, ok := p.(*syntax.Lit)
+		if !ok {
+			return false
+		}
+		b.quote(unescape(strings.ReplaceAll(lit.Value, "\\\n", ""), "\\$`\""))
+	}
+	return true
+}
+
+func (b *static) literal(s string) {
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+			b.quote(s[i : i+1])
+			continue
+		}
+		if !b.glob && strings.IndexByte("*?[", s[i]) >= 0 {
+			b.glob, b.globAt = true, b.text.Len()
+		}
+		b.text.WriteByte(s[i])
+		b.unquoted.WriteByte(s[i])
+	}
+}
