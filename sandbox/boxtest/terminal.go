@@ -128,8 +128,8 @@ func testInteractive(t *testing.T, s *suite) {
 	shows(t, run, `\[0\]> $`)
 	send(t, run, "x=$((6*7)); echo got-$x\n")
 	shows(t, run, `[\r\n]got-42\r\n(.*)\[0\]> $`)
-	send(t, run, "sleep 1000\n")
-	shows(t, run, `sleep 1000\r\n`)
+	send(t, run, "sh -c 'echo asleep; exec sleep 1000'\n")
+	shows(t, run, `[\r\n]asleep\r\n`)
 	check(t, run.Signal("INT")) // the shell lives on, as with ^C
 	shows(t, run, `\[130\]> $`)
 	send(t, run, "cat\n")
@@ -228,6 +228,7 @@ func testNoInput(t *testing.T, s *suite) {
 	if r := wait(t, run); r.Status != sandbox.Killed || r.Signal != "SIGKILL" {
 		t.Errorf("%+v", r.Exit)
 	}
+	<-run.Over()
 	wantError(t, run.Signal("TERM"), sandbox.InvalidArgument, "has ended: killed")
 	run = start(t, s.box, sandbox.Command{Cmd: "exit 3", Interactive: true})
 	wait(t, run)
