@@ -45,14 +45,16 @@ type Command struct {
 	// none but Stdin.
 	Interactive bool
 
-	// TTY gives it a terminal of that size, with input as if it were Interactive
-	// and a TERM that says so. All that it prints is then Stdout.
+	// TTY gives it a terminal of that size, and a TERM that says so. All that it
+	// prints is then Stdout. Its input stays open, but after a Stdin ^D is typed
+	// unless it is Interactive.
 	TTY *Size
 
 	// Shell names the shell of the box that it runs in: with the directory,
 	// variables, functions and options that the last command there ended with. A
 	// Dir and an Env that are given count more, and stay. "" is a new shell.
 	Shell string
+
 	// Patience is how long it may wait for the end of others: where too many run,
 	// and of those that came before in its Shell.
 	Patience time.Duration
