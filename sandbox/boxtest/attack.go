@@ -1,6 +1,8 @@
 package boxtest
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +120,21 @@ func testLife(t *testing.T, s *suite) {
 			t.Errorf("exec in a closed box: %v", err)
 		}
 		box.Close()
+	})
+	t.Run("shells go with their box", func(t *testing.T) {
+		if s.isolated {
+			t.Skip("their files are in the box")
+		}
+		box := s.newBox(t)
+		// The trap that saves names the file.
+		r := do(t, box, sandbox.Command{Shell: "dev", Cmd: `file=$(trap -p EXIT); file=${file#*8>|}; echo -n ${file%/dev~*}`})
+		if _, err := os.Stat(filepath.Join(r.stdout, "dev")); err != nil {
+			t.Fatalf("%q: %v", r.stdout, err)
+		}
+		box.Close()
+		if _, err := os.Stat(r.stdout); !os.IsNotExist(err) {
+			t.Errorf("%s is left behind, %v", r.stdout, err)
+		}
 	})
 	t.Run("owners", func(t *testing.T) {
 		if _, err := s.manager.Box("somebody else", s.box.ID); err == nil {

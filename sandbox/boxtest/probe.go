@@ -119,7 +119,7 @@ func descriptors() (list []string) {
 
 // files returns what stands where warmbox makes sockets and temporary files.
 func files() (list []string) {
-	dirs := []string{filepath.Join(os.TempDir(), "warmbox*"), "/dev/shm/warmbox*"}
+	dirs := []string{filepath.Join(os.TempDir(), "warmbox*")}
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" {
 		dirs = append(dirs, filepath.Join(run, "warmbox"))
 	}
