@@ -252,7 +252,7 @@ func (k *checker) run(words []word) error {
 	if guard := guardOf(words[0].text); guard != nil {
 		return k.guarded(guard, words)
 	}
-	return nil
+	return builtin(words)
 }
 
 func (k *checker) assign(a *syntax.Assign) error {

@@ -162,6 +162,7 @@ type word struct {
 	text   string // what the program gets, if static
 	plain  bool   // one literal that means itself, without quotes or escapes
 	static bool   // no expansion in it but perhaps a pattern for names of files
+	single bool   // it becomes one argument, whatever expands in it
 	glob   int    // where in text such a pattern begins; -1 if none does
 }
 
@@ -181,7 +182,26 @@ func (k *checker) read(w *syntax.Word) word {
 	tilde := strings.HasPrefix(names, "~") || strings.Contains(names, "=~") || strings.Contains(names, ":~")
 	braces := strings.ContainsAny(strings.ReplaceAll(names, "{}", ""), "{}")
 	r.static = r.static && !tilde && !braces
+	r.single = isSingle(w.Parts) && !b.glob && !tilde && !braces
 	return r
+}
+
+// isSingle reports whether all that expands is in quotes, and nothing of it
+// becomes several words there.
+func isSingle(list []syntax.WordPart) bool {
+	for _, p := range list {
+		switch p := p.(type) {
+		case *syntax.ParamExp, *syntax.CmdSubst:
+			return false
+		case *syntax.DblQuoted:
+			for _, q := range p.Parts {
+				if e, ok := q.(*syntax.ParamExp); ok && e.Param.Value == "@" {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // static collects the value of a word.
@@ -192,8 +212,10 @@ type static struct {
 	globAt   int
 }
 
-// parts reports whether the value is known.
-func (b *static) parts(list []syntax.WordPart) bool {
+// parts reports whether the value is known. It reads on where it is not, to see
+// what patterns there are.
+func (b *static) parts(list []syntax.WordPart) (known bool) {
+	known = true
 	for _, p := range list {
 		switch p := p.(type) {
 		case *syntax.Lit:
@@ -201,14 +223,12 @@ func (b *static) parts(list []syntax.WordPart) bool {
 		case *syntax.SglQuoted:
 			b.quote(p.Value)
 		case *syntax.DblQuoted:
-			if !b.double(p) {
-				return false
-			}
+			known = b.double(p) && known
 		default:
-			return false
+			known = false
 		}
 	}
-	return true
+	return known
 }
 
 func (b *static) quote(s string) {
@@ -221,9 +241,9 @@ func (b *static) double(q *syntax.DblQuoted) bool {
 	for _, p := range q.Parts {
 		lit, ok := p.(*syntax.Lit)
 		if !ok {
-			return false
+			return false // no pattern can follow within the quotes
 		}
-		b.quote(unescape(strings.ReplaceAll(lit.Value, "\\\n", ""), "\\$`\""))
+		b.quote(unescape(lit.Value, "\\$`\""))
 	}
 	return true
 }

@@ -1,0 +1,55 @@
+package policy
+
+import "strings"
+
+// builtin judges two builtins that bash lets evaluate a name. With -v, test and
+// printf take a[$(…)] for an element of an array and run what is in it, and
+// printf's %n sets any variable. A value of -v can come from an expansion.
+func builtin(words []word) error {
+	switch words[0].text {
+	case "test", "[":
+		if !harmlessTest(words) {
+			return denied(`Write it such as [ -f "$x" ] or [ "$x" = y ], with all that expands in quotes.`, "these arguments of %s are not allowed", words[0].text)
+		}
+	case "printf":
+		if !harmlessPrintf(words[1:]) {
+			return denied(`Write it such as printf '%s\n' "$x".`, "these arguments of printf are not allowed: the format must be known, and -v and %%n set variables")
+		}
+	}
+	return nil
+}
+
+func harmlessTest(words []word) bool {
+	args := words[1:]
+	if n := len(args) - 1; words[0].text == "[" && n >= 0 {
+		args = args[:n] // the ]
+	}
+	if len(args) > 1 && args[0].text == "!" {
+		args = args[1:]
+	}
+	known := true
+	for _, w := range args {
+		if !w.single || w.text == "-v" || w.text == "-R" {
+			return false
+		}
+		known = known && w.static
+	}
+	switch {
+	case known, len(args) == 1:
+		return true
+	case len(args) == 2:
+		return matches(`-[a-zA-Z]`, args[0].text) && args[0].static
+	case len(args) == 3:
+		return matches(`=|==|!=|-[a-z][a-z]`, args[1].text) && args[1].static
+	}
+	return false
+}
+
+func harmlessPrintf(args []word) bool {
+	if len(args) > 0 && args[0].text == "--" {
+		args = args[1:]
+	} else if len(args) > 0 && strings.HasPrefix(args[0].text, "-") {
+		return false
+	}
+	return len(args) == 0 || args[0].static && args[0].single && !matches(`(?s).*%[^%a-zA-Z]*n.*`, args[0].text)
+}

@@ -1,0 +1,276 @@
+package policy
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	oracleRuns = flag.Int("oracle", 300, "how many random commands, of those that are allowed, the oracle runs in each shell")
+	oracleSeed = flag.Uint64("oracle.seed", 0, "which random commands; 0 means others each time")
+)
+
+// TestOracle asks real shells. What the check allows is run by bash and dash
+// where every program that there is writes down that it was started: the rows of
+// the table, and many random commands made of them. Nothing may be started that
+// the list does not have.
+func TestOracle(t *testing.T) {
+	seed := *oracleSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("the same commands again: -oracle.seed=%d", seed)
+	trials := make(chan trial)
+	var workers sync.WaitGroup
+	for range 2 {
+		l := newLab(t)
+		workers.Go(func() {
+			for tr := range trials {
+				l.judge(t, tr)
+			}
+		})
+	}
+	e := newEditor(t, seed)
+	for _, tr := range e.seeds {
+		if tr.list.Check(tr.cmd, nil) == nil {
+			trials <- tr
+		}
+	}
+	for range *oracleRuns {
+		trials <- e.allowed()
+	}
+	close(trials)
+	workers.Wait()
+	t.Logf("made %d random commands to have %d that are allowed", e.made, *oracleRuns)
+}
+
+// TestOracleSees is the control: what the check refuses is seen when it is run.
+func TestOracleSees(t *testing.T) {
+	l := newLab(t)
+	list := Commands{Allow: []string{"ls", "find", "sed", "awk", "env", "xargs", "cat", "tar"}}
+	for _, cmd := range []string{
+		"rm x", "ls; rm x", "ls $(rm x)", `ls "${x:-'$(rm x)'}"`, "/bin/rm x", "./evil", "nosuch", "go get x", "cat <<E\n`rm x`\nE",
+		"find . -exec rm {} +", "find . -e* rm {} +", "env rm x", "ls | xargs rm", "sed -n '1e rm x' x", `awk 'BEGIN{system("rm x")}'`, "tar cf /tmp/t --ch* x",
+	} {
+		for _, shell := range []string{"bash", "dash"} {
+			if l.unlisted(t, shell, trial{cmd, list}) == "" {
+				t.Errorf("%s runs %q, and nothing is seen", shell, cmd)
+			}
+		}
+	}
+	for _, cmd := range []string{"RANDOM='a[$(rm x)]'", "echo", "export x", "ls; x"} {
+		if l.unlisted(t, "bash", trial{cmd, list}) == "" {
+			t.Errorf("bash runs %q, and nothing is seen", cmd)
+		}
+	}
+}
+
+// A trial is a command and a list.
+type trial struct {
+	cmd  string
+	list Commands
+}
+
+// A lab is a root directory with two shells, and in its PATH nothing but shims
+// that write down their name and arguments. Some then run the real program, so
+// that what that one starts is seen too.
+type lab struct{ root string }
+
+const (
+	fieldEnd, recordEnd = "\x1f", "\x1e" // which no allowed command has in it
+
+	shim = "#!/real/dash\n" +
+		"name=${0##*/}\n" +
+		"printf '%s" + fieldEnd + "' \"$name\" \"$@\" '" + recordEnd + "' >>/log || exit 1\n" +
+		"[ \"$name\" = ls ] && echo \"x -delete -y 'a b' rm\"\n" +
+		"[ -x \"/real/$name\" ] && [ \"$name\" != dash ] && [ \"$name\" != bash ] && PATH=/bin exec \"/real/$name\" \"$@\"\n" +
+		"exit 0\n"
+
+	// Builtins are taken away, so that bash looks for them as for programs.
+	bashStart = "command_not_found_handle() { /bin/notfound \"$@\"; }\n" +
+		"enable -n alias bg bind break builtin caller command compgen complete compopt continue declare dirs disown echo eval exec exit export " +
+		"false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set shift " +
+		"shopt source suspend test times trap true type typeset ulimit umask unalias unset wait '[' ':' '.' cd enable\n"
+
+	// A loop ends when the log is full, since shims then fail.
+	bounded = `ulimit -f 64 -t 2; exec "$@"`
+)
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a program a root directory of its own")
+	}
+	l := &lab{t.TempDir()}
+	for _, dir := range []string{"bin", "usr/bin", "usr/local/bin", "sbin", "real", "dev", "tmp", "workspace/pkg"} {
+		must(t, os.MkdirAll(filepath.Join(l.root, dir), 0o755))
+	}
+	for _, name := range []string{"tmp", "workspace"} {
+		must(t, os.Chmod(filepath.Join(l.root, name), 0o777))
+	}
+	for _, name := range []string{"bash", "dash", "find", "xargs", "env", "timeout", "nice", "nohup", "setsid", "sed", "awk", "tar", "sort"} {
+		if !l.bring(t, name) && strings.HasSuffix(name, "sh") {
+			missing(t, name)
+		}
+	}
+	l.furnish(t)
+	return l
+}
+
+// missing ends a test for want of a shell, unless the machine must have one.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if strings.Contains(os.Getenv("WARMBOX_REQUIRE"), "shells") {
+		t.Fatalf("WARMBOX_REQUIRE wants shells, and there is no %s", what)
+	}
+	t.Skipf("there is no %s on this machine", what)
+}
+
+// bring copies a program of this machine into the lab, with its libraries.
+func (l *lab) bring(t *testing.T, name string) bool {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return false
+	}
+	l.copy(t, path, "real/"+name)
+	libraries, err := exec.Command("ldd", path).Output()
+	if err != nil {
+		return true // a static one
+	}
+	for _, lib := range regexp.MustCompile(`/\S+`).FindAllString(string(libraries), -1) {
+		l.copy(t, lib, lib)
+	}
+	return true
+}
+
+func (l *lab) copy(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	must(t, err)
+	l.put(t, to, string(data), 0o755)
+}
+
+func (l *lab) put(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	path := filepath.Join(l.root, name)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), mode))
+	must(t, os.Chmod(path, mode)) // whatever the umask is
+}
+
+func (l *lab) furnish(t *testing.T) {
+	t.Helper()
+	for name := range strings.FieldsSeq("notfound ls cat grep head tail wc go npm python pytest make rg git uniq stdbuf time " +
+		"find xargs env timeout nice nohup setsid sed awk tar sort " +
+		"rm sh bash dash id evil touch gzip bzip2 xz lzma lzip zstd compress rsh ssh echo printf test pwd true false kill node less man") {
+		for _, dir := range []string{"bin/", "usr/bin/", "usr/local/bin/", "sbin/"} {
+			l.put(t, dir+name, shim, 0o755)
+		}
+	}
+	l.put(t, "workspace/evil", shim, 0o755)
+	for name := range strings.FieldsSeq("README.md main.go go.mod x y -delete -exec --checkpoint=1 --checkpoint-action=exec=rm pkg/a.go") {
+		l.put(t, "workspace/"+name, "rm x\n", 0o644)
+	}
+	l.put(t, "start", bashStart, 0o644)
+	l.put(t, "dev/null", "", 0o666)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// judge runs an allowed command in both shells.
+func (l *lab) judge(t *testing.T, tr trial) {
+	for _, shell := range []string{"bash", "dash"} {
+		if what := l.unlisted(t, shell, tr); what != "" {
+			t.Errorf("%q is allowed by %q, and %s starts %s", tr.cmd, tr.list.Allow, shell, what)
+		}
+	}
+}
+
+// unlisted runs a command and tells of a program that was started though the
+// list does not have it; "" if there is none.
+func (l *lab) unlisted(t *testing.T, shell string, tr trial) string {
+	l.reset(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/real/dash", "-c", bounded, "dash", "/real/"+shell, "-c", tr.cmd)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Chroot: l.root, Setpgid: true,
+		Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Dir = "/workspace"
+	cmd.Env = []string{"PATH=/bin", "HOME=/tmp", "BASH_ENV=/start", "LC_ALL=C.UTF-8"}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	cmd.Run() // how it ends does not matter
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	for line := range strings.Lines(stderr.String()) {
+		if shell == "dash" && strings.HasSuffix(line, ": not found\n") {
+			return line
+		}
+	}
+	return l.logged(t, tr.list)
+}
+
+func (l *lab) reset(t *testing.T) {
+	l.put(t, "log", "", 0o666)
+	entries, err := os.ReadDir(filepath.Join(l.root, "tmp"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range entries {
+		os.RemoveAll(filepath.Join(l.root, "tmp", e.Name()))
+	}
+}
+
+// logged looks through what the shims wrote down.
+func (l *lab) logged(t *testing.T, list Commands) string {
+	log, err := os.ReadFile(filepath.Join(l.root, "log"))
+	if err != nil {
+		t.Error(err)
+	}
+	for record := range strings.SplitSeq(string(log), recordEnd+fieldEnd) {
+		words := strings.Split(strings.TrimSuffix(record, fieldEnd), fieldEnd)
+		if words[0] == "notfound" {
+			words = words[1:]
+		}
+		if record != "" && !startedBy(list, words) {
+			return strings.Join(words, " ")
+		}
+	}
+	return ""
+}
+
+func startedBy(list Commands, words []string) bool {
+	if slices.Contains(list.Allow, "tar") && packs(words) {
+		return true
+	}
+	return slices.ContainsFunc(list.Allow, func(entry string) bool {
+		want := strings.Fields(entry)
+		return len(words) >= len(want) && slices.Equal(words[:len(want)], want)
+	})
+}
+
+// packs tells what tar itself starts, to pack and to unpack.
+func packs(words []string) bool {
+	packers := []string{"gzip", "gzip -d", "bzip2", "bzip2 -d", "xz", "xz -d", "lzma", "lzma -d", "lzip", "lzip -d", "zstd", "zstd -d", "compress", "compress -d"}
+	line := strings.TrimPrefix(strings.Join(words, " "), "sh -c ")
+	return slices.Contains(packers, line)
+}

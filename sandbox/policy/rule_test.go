@@ -1,0 +1,295 @@
+package policy
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+)
+
+const (
+	builders = "go test,npm run build,python -m pytest,make,ls,cat,grep,find,head,tail,wc"
+	readers  = "ls,cat,grep,find,head,tail,wc"
+	wrappers = readers + ",go test,xargs,env,timeout,nice,nohup,time,stdbuf,setsid,sed,awk"
+	gits     = "git log,git status,git diff,git grep"
+	gos      = "go test,go build,go vet,go run"
+)
+
+// rule has commands by the list that judges them, those that must be allowed and
+// those that must not.
+var rule = []struct {
+	about, list     string
+	allowed, denied []string
+}{
+	{
+		about: "words of the name", list: builders,
+		allowed: []string{"go test", "go\ttest ./...", "python -m pytest tests/test_a.py::test_b", "ls \\\n -l", "ls; ls;", "! ls", "ls &&\nls", "{ ls\n}", "ls -l ''"},
+		denied: []string{
+			"", " \n", "gotest", "go  testx", "go 'test'", "go te\\st", "go te\\\nst", "g\\\no test", "go $T", "go {test,vet}", "go tes?", "'go' test", "./ls", "~/ls", "ls* x", "=ls", "%1", "ls\\ x",
+			"[ -f x ]", "[[ -f x ]]", "test -f x", ". ./x", "npm run", "-ls", "! rm x", "!ls", "ls |", "ls ||", "&& ls", "(ls", "{ ls }", "time ls", "ls;; ls", "if ls; then fi",
+		},
+	},
+	{
+		about: "expansions", list: readers,
+		allowed: []string{
+			"ls $x ${x} ${#x} ${x:-a} ${x-a} ${x:+a} ${x+a} ${x%a} ${x%%a} ${x#a} ${x##a}", `ls "$@" $* $# $? $$ $! $- $1 ${10}`, "ls ~ ~/x *.go a? [ab]* {a,b}", `cat "${f:-$(ls)}"`,
+			"ls `cat x`", "ls `cat \\`ls\\``", "ls $(cat $(ls))", "wc -l $(ls | head -1)", `ls ${x:-'a b'}`, `ls ${x:-"a b"}`, `ls "a$"`, "ls $",
+		},
+		denied: []string{
+			"ls ${x:=a}", "ls ${x=a}", "ls ${x:?a}", "ls ${x?a}", "ls ${!x}", "ls ${x:1:2}", "ls ${x/a/b}", "ls ${x//a/b}", "ls ${x^}", "ls ${x,,}", "ls ${x@Q}", "ls ${x[0]}", "ls ${!x*}",
+			"ls $((1+1))", "ls $[1+1]", "ls $()", "ls ``", "ls $(# x\n)", "ls <(ls)", "ls >(ls)", "ls $'a'", `ls $"a"`, "ls @(a|b)", "ls ${ ls;}", "ls ${| ls;}", "ls $(<x)", "ls $(rm x)",
+			`ls "${x:-'$(rm x)'}"`, `ls "${x#'$(ls)'}"`, `ls "${x:-"a"}"`, `ls "${x:-\a}"`, "cat <<E\n${x:-'$(ls)'}\nE", "ls `rm x`", "ls `ls \\`rm x\\``", "ls \"`ls \"x\"`\"", "ls `ls '`'", "ls `ls \"\\$(rm x)\"`",
+			"ls $\\\n(rm x)", "ls <\\\n(rm x)", "ls &\\\n& ls", "ls x\\\n", "ls \"$\\\n(rm x)\"",
+		},
+	},
+	{
+		about: "here-documents", list: readers,
+		allowed: []string{
+			"cat <<E\nE", "cat <<E\nE\n", "cat <<E\na $x $(ls) `ls`\nE\nls", "cat <<'E'\n$(rm x) `rm x` \\\n\nE", "cat <<\"E\"\n$(rm x)\nE\n", "cat <<\\E\n$(rm x)\nE", "cat <<-E | wc\n\ta\n\tE\nls",
+			"cat <<A\na\nA\ncat <<B\nb\nB", "ls \"$(cat <<E\na\nE\n)\"", "{ cat; } <<E\nx\nE", "cat > /tmp/x <<'EOF'\nrm -rf /\nEOF",
+		},
+		denied: []string{
+			// Our parser ends the first one at ${x}E, and takes rm for data.
+			"cat <<E\n${x}E\ncat <<'F'\nE\nrm x\nF",
+			"cat <<E\n \\\nE\nrm x\nE", "cat <<E\na\\\nE\nls\nE", "cat <<A <<B\na\nA\nb\nB", "cat <<E", "cat <<E\na", "cat <<$x\n$x", "cat <<E'F'\nEF", "cat <<'E F'\nE F", "cat <<''\n\nls", "cat <<E \"\n\"\na\nE",
+			"cat <<E\n$(rm x)\nE", "cat <<E\n$((1))\nE", "cat <<E\n${x:=y}\nE", "cat <<E; rm x\na\nE", "rm <<E\nE",
+		},
+	},
+	{
+		about: "redirects", list: readers,
+		allowed: []string{"ls >/tmp/x 2>&1", "ls 2>/dev/null", "ls >>/tmp/a/b", "ls <x", "cat <./x/y", "cat < /workspace/x", "cat </tmp/x", "cat <'a b'", "ls 2>&-", "ls <&0", "(ls) >/tmp/x", "for x in a; do ls; done >/tmp/x"},
+		denied: []string{
+			"ls >x", "ls >./x", "ls >/workspace/x", "ls >/tmp", "ls >/tmp/", "ls >/tmp/../x", "ls >/tmpx", "ls >//tmp/x", "ls >'/tmp/x'", "ls >/tmp/$x", "ls >/tmp/*", "ls >/tmp/{a,b}", "ls >/tmp/a\\ b", "ls >~/x", "ls >/dev/stderr", "ls >/dev/tcp/a/1",
+			"ls >&x", "ls >&/tmp/x", "ls <&x", "ls 10>/tmp/x", "ls >|/tmp/x", "ls <>/tmp/x", "ls &>/tmp/x", "ls &>>/tmp/x", "ls <<<x", "ls {x}>/tmp/x", "ls >&2-", "ls <../x", "ls </etc/passwd", "ls <~/x", "ls <$x", "ls <*", ">/tmp/x", "x=1 >/tmp/x", "ls 2>", "ls >$(rm x)",
+		},
+	},
+	{
+		about: "assignments", list: wrappers,
+		allowed: []string{"A=1 ls", "A=1 B=$x ls", "A=1", "A= ls", "A=$(ls) && ls $A", "CGO_ENABLED=0 go test", "for f in *.go; do wc $f; done", "env A=1 B='x y' ls", "GOOS=linux go test", "NO_COLOR=1 ls", "npm=1 ls"},
+		denied: []string{
+			"PATH=x ls", "PATH= ls", "LD_X=1 ls", "BASH_FUNC_ls=1 ls", "GIT_DIR=x ls", "npm_config_x=1 ls", "NPM_CONFIG_X=1 ls", "CGO_CFLAGS=x go test", "GOFLAGS=-x go test", "for PATH in a; do ls; done", "for IFS in a; do ls; done",
+			"env PATH=x ls", "env 'LD_PRELOAD=x' ls", "env A=$x ls", "A+=1 ls", "A=(1 2)", "A[0]=1 ls", "A[$(rm x)]=1", "RUSTC_WRAPPER=x ls", "GOCACHEPROG=/tmp/x go test", "XDG_DATA_HOME=x ls",
+			"RANDOM='a[$(rm x)]'", "OPTIND='a[$(rm x)]' ls", "for RANDOM in 'a[$(rm x)]'; do ls; done", "HISTCMD=1", "for x do ls; done", "for 1x in a; do ls; done", "A=$(rm x)", "A=1 rm x", "export A=1", "A=${x:=1}",
+		},
+	},
+	{
+		about: "kinds of commands", list: readers,
+		allowed: []string{"if ls; then ls; elif cat x; then ls; else wc x; fi", "while ls; do cat x; done", "until ls x\ndo ls; done", "case x in a|b) ls;; (c) ;; *) cat; esac", "for i in 1 2; do ls; done", "(ls; { ls; })", "ls # $(rm x)", "! ls | cat"},
+		denied: []string{
+			"f() { ls; }", "function f { ls; }", "ls &", "ls & ls", "(ls &)", "coproc ls", "declare x", "local x", "readonly x=1", "typeset x", "let x=1", "((x=1))", "select x in a; do ls; done", "for ((;;)); do ls; done", "for i in a; { ls; }",
+			"case x in a) ls;& b) ls;; esac", "case x in a) rm;; esac", "ls |& cat", "if rm; then ls; fi", "until rm; do ls; done", "eval ls", "exec ls", "command ls", "trap ls EXIT", "# x", "ls\nrm x", "ls # x\nrm x", "ls $(ls # )\nrm x\n)", "@test x { ls; }",
+		},
+	},
+	{
+		about: "builtins that evaluate", list: "test,[,printf,echo",
+		allowed: []string{"test -f x", "[ -n \"$x\" ]", "[ ! -d \"$x\" ]", "[ \"$x\" = a ]", "test a -nt b", "printf '%s\\n' \"$x\"", "printf x"},
+		denied: []string{
+			"test -v 'a[$(rm x)]'", "[ -v \"$x\" ]", "[ ! -v x ]", "test $x a", "[ $x -o y ]", "test \"$x\" \"$y\"", "[ -R x ]", "[ a -a -v x ]", "[ \"$a\" \"$b\" \"$c\" ]", "test x*", "[ -f \"$x\"* ]", "[ -f \"$x\"{a,b} ]", "[ -f $(ls) ]",
+			"printf -v 'a[$(rm x)]' x", "printf -va x", "printf \"$x\" a b", "printf $x", "printf '-v' x y",
+		},
+	},
+	{
+		about: "find", list: readers,
+		allowed: []string{"find . -name '*.go'", `find . -name \*.go`, "find src/*", "find . -exec grep -l x {} +", `find . -exec wc {} \; -exec cat {} ';'`, "find . -execdir ls \\;", "find . -name '{a,b}'", "find . \\( -name a -o -name b \\) -print"},
+		denied: []string{
+			"find $x", "find *", "find . -n*", "find . ''*", "find . -name {a,b}", "find ~-", "find . -delete", "find . '-delete'", "find . -d\\elete", "find . -fprint x", "find . -fprintf x y", "find . -files0-from x", "find . -exec rm {} +", "find . -exec", "find . -exec ls",
+			"find . -exec ls +", "find . -exec ls x + -delete \\;", "find . -exec 'ls' \\;", "find . -exec {} \\;", "find . -exec find . -delete \\;", "find . -exec find {} \\;", "find . -ok rm \\;", "find . -exec ls \\; -execdir rm \\;",
+		},
+	},
+	{
+		about: "wrappers", list: wrappers,
+		allowed: []string{
+			"ls | xargs cat", "ls | xargs -0 -n 1 cat", "ls | xargs -n1 -P2 grep x", "ls | xargs -I{} cat {}", "ls | xargs -I {} cat {}", "xargs --max-args=1 ls", "env ls", "env A=1 ls", "timeout 5 ls", "timeout -s KILL -k 1 5s ls", "timeout --signal=TERM 1m go test ./...",
+			"nice ls", "nice -n 5 ls", "nice -5 ls", "nice --adjustment=5 ls", "nohup ls", "time ls", "time -p ls", "time ls | cat", "setsid -w ls", "stdbuf -oL ls", "stdbuf -o L -e0 ls", "timeout 5 nice env A=1 ls", "timeout 5 find . -name x",
+		},
+		denied: []string{
+			"xargs", "xargs rm", "xargs -a x ls", "xargs find", "xargs env ls", "xargs sed p", "xargs -I% % x", "xargs -I ls ls", "xargs -n 1* ls", "xargs -i ls", "xargs --arg-file=x ls", "xargs --max=1 ls", "xargs 'ls'", "xargs timeout 1 ls", "xargs go test",
+			"env", "env rm", "env -u A ls", "env -S 'rm x'", "env -i ls", "env - ls", "env A=1", "env /bin/ls", "timeout 5", "timeout 5 rm", "timeout x ls", "timeout --foo 5 ls", "timeout $x ls", "timeout 1* ls", "nice", "nice -n", "nice rm", "nohup", "nohup rm",
+			"time", "time rm", "time -o x ls", "time -v ls", "time $x", "time (rm x)", "time time rm", "setsid -f ls", "stdbuf ls rm x; rm", "stdbuf -x ls", "timeout 5 nice rm", "timeout 5 'ls'", "time FOO=1 rm",
+		},
+	},
+	{
+		about: "awk and sed", list: wrappers,
+		allowed: []string{
+			"awk '{print $1}' x", "awk -F: '$3 > 5 {print $1}' x", "awk -F , -v a=1 '{n += $1} END {printf \"%d\\n\", n}'", "awk '$1 == 1 || $2 == 2'", "awk '{print a >= b}'", "ls | awk '{print}' - x=1 y",
+			"sed -n '1,20p' x", "sed -n '/a/,/b/p' x", "sed 's/a/b/g' x", "sed 's|/a|/b|' x", "sed -E 's/(a+)[^,x]?/\\1/gI; 3d; $p; 5q' x", "sed -n -e 1p -e '$=' x", "sed -ne '2,+3p' x", "sed '/x/!d'", "sed 's/[[:space:]]*$//'", "sed --expression=p x", "sed '1~2d' x", "sed 's/a\\/b/c/' x", "sed 10q x",
+		},
+		denied: []string{
+			"awk", "awk $x", "awk '{system(\"x\")}'", "awk '{print | \"x\"}'", "awk '{\"x\" | getline}'", "awk '{print > \"x\"}'", "awk '{printf \"a\" >> \"x\"}'", "awk '@load \"x\"'", "awk -f x y", "awk -i x '{}'", "awk --file=x", "awk --exec x", "awk -e '{}'", "awk -F: -f x", "awk '{print}' -f x",
+			"awk '{x |& y}'", "awk '{a ||| b}'", "awk '{print}' $x", "awk a*", "awk '{sys\\\ntem(\"x\")}'", "awk -vf=1 -fx", "awk -F$x '{print}'", "awk --version=1 -l x '{}'",
+			"sed", "sed $x", "sed -i s/a/b/ x", "sed -ni p x", "sed --in-place p x", "sed -f x", "sed s/a/b/e", "sed 's/a/b/w x'", "sed 1e", "sed 'e rm'", "sed 'w x'", "sed 'r x'", "sed 'W x'", "sed '1!{p}'", "sed p -i", "sed -e p -e e", "sed y/a/b/", "sed 'a\\' -e x", "sed s/a/b/m", "sed 's/[/]x/e/'", "sed 's/[^/]*$//'", "sed 's/a/b\nx/'", "sed s/a/b", "sed 's/a\\x2fb/e/'",
+			"sed 's/a/b/;e'", "sed 'p;w x'", "sed --exp=p x", "sed s*", "sed -n --debug p", "sed -E -e", "sed 'sxaxexe'", "sed p\\;e",
+		},
+	},
+	{
+		about: "tar, sort, rg", list: "tar,sort,rg",
+		allowed: []string{
+			"tar xzf a.tgz", "tar -xzf a.tgz -C sub", "tar -tvf a.tar", "tar cf /tmp/a.tar src", "tar --list --file=a.tar", "tar -czf /tmp/x.tgz --exclude=.git .", "tar xf a.tar --strip-components=1",
+			"sort -u x", "sort -t, -k2,2n x", "sort -rn -k 2 --reverse x", "sort --key=1 x", "rg -n foo", "rg -e z -g '*.go' x", "rg -tgo foo", "rg -A3 -i 'a|b' src", "rg foo -- --pre",
+		},
+		denied: []string{
+			"tar -xf a --to-command=x", "tar -xf a --to-command x", "tar xf a --to-c=x", "tar --checkpoint-action=exec=x -cf a b", "tar --checkpoint=1 --checkpoint-act=exec=x", "tar -I x -xf a", "tar xIf x a", "tar -Ix -xf a", "tar --use-compress-program=x -xf a", "tar --use=x", "tar -F x -xf a", "tar xfF a x", "tar --info-script=x", "tar --rsh-command=x", "tar xf host:a", "tar -xf host:a", "tar --file=host:a -x",
+			"tar -T x", "tar x*", "tar $x", "tar --rmt-command=x",
+			"sort -o x y", "sort -uo x y", "sort --output=x y", "sort --out=x y", "sort --compress-program=x", "sort --compress-program x", "sort --c=x", "sort -T", "sort x*y *", "sort $x",
+			"rg --pre x y", "rg --pre=x y", "rg -z x", "rg -iz x", "rg --search-zip x", "rg --hostname-bin=x y", "rg $x",
+		},
+	},
+	{
+		about: "git", list: gits,
+		allowed: []string{"git status", "git log --oneline -5", "git log -SOps", "git diff --stat HEAD~1 -- a b", "git diff --text", "git grep -n foo -- '*.go'", "git log --author='a b'", "git diff --output-indicator-new=+", "git diff a -- -O x", "git log --no-ext-diff --color=never"},
+		denied: []string{
+			"git", "git push", "git -c a=b log", "git -C x log", "git --exec-path=x log", "git log --output=x", "git log --outp x", "git diff --ext-diff", "git diff --ext", "git diff --textconv", "git diff --textc", "git grep -O x", "git grep -Ox y", "git grep -nOx y", "git grep -GOx y", "git grep --open-files-in-pager", "git grep --open=x y",
+			"git log -c", "git log --upload-pack=x", "git log --exec=x", "git log --execute=x", "git diff $x", "git diff *", "git log --git-dir=x", "git 'log'", "git diff -Ox",
+		},
+	},
+	{
+		about: "make", list: builders,
+		allowed: []string{"make -j4 all", "make -C sub test", "make --directory=sub", "make -f sub/x.mk", "make -f /workspace/x.mk", "make A=1 B=a,b", "make -k -s test", "make CC=clang", "make -j 4", "make --jobs=4 -B", "make a:=b"},
+		denied: []string{
+			"make SHELL=x", "make SHELL:=x", "make SHELL+=x", "make .SHELLFLAGS=-c", "make MAKEFLAGS=x", "make PATH=/tmp", "make LD_PRELOAD=x", "make CC=/tmp/x", "make A='b c'", "make 'A=$(shell rm x)'", "make A!=x", "make --eval=x", "make --eva x", "make -E x", "make -f -", "make -f /dev/stdin", "make -f ../x", "make --file=/tmp/x", "make --makefile=/tmp/x", "make --fil=x",
+			"make -nf /tmp/x", "make -C /tmp", "make -C/tmp", "make -C ..", "make -sC../x", "make -I /tmp", "make $x", "make x*", "make 'a;b'", "make --directory /tmp", "make -n --dir=/tmp",
+		},
+	},
+	{
+		about: "go", list: gos,
+		allowed: []string{"go test -run 'a|b' -count=1 ./...", "go test -race -timeout 5m ./...", "go test -args -exec x", "go test ./... --args -toolexec x", "go build -o /tmp/x ./cmd/x", "go build -ldflags='-s -w -X main.v=1'", "go run ./cmd/x", "go run . a b", "go test -C sub ./...", "go vet ./a/*"},
+		denied: []string{
+			"go test -exec x", "go test -exec=x", "go test --exec x", "go build -toolexec x", "go build --toolexec=x", "go vet -vettool=x", "go build -overlay x", "go build -modfile=x", "go build -ldflags='-extld=x'", "go build -ldflags '-linkmode external -extldflags x'", "go test -C /tmp", "go test -C=.. ./...", "go run x@latest", "go run example.com/x@v1", "go test example.com/x@v1", "go test $x", "go run *.go", "go build -compiler gccgo", "go get x", "go",
+		},
+	},
+	{
+		about: "npm and pytest", list: builders + ",pytest",
+		allowed: []string{"npm run build", "npm run build -- --prefix x", "npm run build --silent", "npm run build -w a", "python -m pytest -q -k 'a and b'", "python -m pytest -p no:cacheprovider", "python -m pytest -pno:x", "python -m pytest -c sub/pytest.ini", "python -m pytest --rootdir=sub", "pytest -xvs tests/*.py", "pytest -W error::DeprecationWarning"},
+		denied: []string{
+			"npm run build --script-shell=x", "npm run build --script-shell x", "npm run build --script-s=x", "npm run build -script-shell x", "npm run build --node-options=x", "npm run build --prefix /tmp", "npm run build --pref=x", "npm run build -C /tmp", "npm run build --userconfig=x", "npm run build --globalconfig=x", "npm run build $x",
+			"python -m pytest -p x", "python -m pytest -px", "python -m pytest -xp x", "python -m pytest -c /tmp/x", "python -m pytest -c/tmp/x", "python -m pytest --rootdir=/tmp", "python -m pytest --rootdir /tmp", "python -m pytest --rootdir=..", "python -m pytest -o addopts=-px", "pytest -p x", "pytest -xpx", "pytest -W error::a.b", "pytest *",
+		},
+	},
+}
+
+func TestRule(t *testing.T) {
+	for _, r := range rule {
+		list := Commands{Allow: strings.Split(r.list, ",")}
+		for _, cmd := range r.allowed {
+			if err := list.Check(cmd, nil); err != nil {
+				t.Errorf("%s: %q is denied: %v", r.about, cmd, err)
+			}
+		}
+		for _, cmd := range r.denied {
+			if err := list.Check(cmd, nil); err == nil {
+				t.Errorf("%s: %q is allowed", r.about, cmd)
+			}
+		}
+	}
+}
+
+func TestReasons(t *testing.T) {
+	list := Commands{Allow: []string{"go test", "go build", "npm run build", "ls"}, Deny: []string{"ls -R"}}
+	for cmd, want := range map[string]Denial{
+		"rm -rf /":         {"command not in whitelist: rm", "Allowed: go test, go build, npm run build, ls."},
+		"ls && go get x":   {"command not in whitelist: go get", "Allowed of go: go test, go build."},
+		"npm run deploy x": {"command not in whitelist: npm run deploy", "Allowed of npm: npm run build."},
+		"npm":              {"command not in whitelist: npm", "Allowed of npm: npm run build."},
+		"go $x":            {"command not in whitelist: go $x", "Allowed of go: go test, go build."},
+		"ls -R x":          {"command is denied: ls -R", ""},
+		"ls '-R'":          {"command is denied: ls -R", ""},
+		"ls $x":            {"command is denied: ls -R", ""},
+		"go test *":        {"* in the arguments of go may become the name of a file that it takes for an option", "Quote the pattern: '*', or write ./ before it."},
+	} {
+		d, ok := errors.AsType[*Denial](list.Check(cmd, nil))
+		if !ok || *d != want {
+			t.Errorf("%q: got %+v, want %+v", cmd, d, want)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	list := Commands{Allow: []string{"ls"}, Release: []string{"GOFLAGS"}}
+	for name, allowed := range map[string]bool{
+		"A": true, "CI": true, "GOFLAGS": true, "CGO_ENABLED": true, "PATH": false, "LD_PRELOAD": false, "BASH_FUNC_ls%%": false,
+		"Npm_Config_x": false, "npm_config_": false, "": false, "a b": false, "A=B": false, "ENV": false, "ENVIRONMENT": true, "GIT": true, "GIT_X": false,
+	} {
+		if err := list.Check("ls", map[string]string{name: "x"}); (err == nil) != allowed {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestLists(t *testing.T) {
+	for _, c := range []struct {
+		list Commands
+		cmd  string
+		want bool
+	}{
+		{Commands{}, "anything $((at all))", true},
+		{Commands{Deny: []string{"git push"}}, "rm x; git pull", true},
+		{Commands{Deny: []string{"git push"}}, "git push", false},
+		{Commands{Deny: []string{"rm"}}, "find . -exec rm {} +", false},
+		{Commands{Deny: []string{"rm"}}, "eval rm", false},
+		{Commands{Allow: []string{"default"}}, "go test && cd x && make || true", true},
+		{Commands{Allow: []string{"default", "terraform plan"}}, "terraform plan; ls", true},
+		{Commands{Allow: []string{"default"}, Deny: []string{"npm install"}}, "npm install x", false},
+		{Commands{Allow: []string{" go  test "}}, "go test", true},
+		{Commands{Allow: []string{"./gradlew build"}}, "./gradlew build", true},
+		{Commands{Allow: []string{"[", "test"}}, "[ -f x ]", true},
+	} {
+		if err := c.list.Check(c.cmd, nil); (err == nil) != c.want {
+			t.Errorf("%v of %q: %v", c.list, c.cmd, err)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Commands{Allow: []string{"default", "terraform plan"}, Deny: []string{"go test -v"}, Examples: map[string][]string{
+		"terraform plan": {"terraform plan -out /tmp/x"}, "go test": {"go test ./..."}, "go test -v": {"go test -v", "ls; go test '-v' x"},
+	}}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []Commands{
+		{Allow: []string{""}}, {Allow: []string{"ls", " "}}, {Allow: []string{"eval"}}, {Allow: []string{"command ls"}}, {Deny: []string{"."}}, {Allow: []string{"if"}}, {Allow: []string{"l*"}},
+		{Allow: []string{"ls; rm"}}, {Allow: []string{"'ls'"}}, {Allow: []string{"-x"}}, {Allow: []string{"A=b ls"}}, {Allow: []string{"ls $x"}}, {Release: []string{"A B"}}, {Allow: []string{"ls\x00"}},
+		{Allow: []string{"ls"}, Examples: map[string][]string{"cat": nil}},
+		{Allow: []string{"ls"}, Examples: map[string][]string{"ls": {"ls; rm x"}}},
+		{Deny: []string{"ls -l"}, Examples: map[string][]string{"ls -l": {"ls x -l"}}},
+	} {
+		if err := c.Validate(); err == nil {
+			t.Errorf("%v is taken for good", c)
+		}
+	}
+}
+
+// FuzzCheck sees that no command and no list makes the check panic, that a
+// longer list allows no less, and that what is both allowed and denied is denied.
+func FuzzCheck(f *testing.F) {
+	for _, r := range table(f, "testdata/policy_dev.tsv") {
+		f.Add(r.cmd, strings.Join(r.list.Allow, ","))
+	}
+	for _, r := range rule {
+		for _, cmd := range append(r.allowed, r.denied...) {
+			f.Add(cmd, r.list)
+		}
+	}
+	f.Fuzz(func(t *testing.T, cmd, entries string) {
+		list := Commands{Allow: strings.Split(entries, ",")}
+		if list.Check(cmd, nil) != nil {
+			return
+		}
+		if err := list.Validate(); err != nil {
+			t.Fatalf("allowed by a wrong list: %v", err)
+		}
+		more := Commands{Allow: append(DefaultCommands(), list.Allow...)}
+		if err := more.Check(cmd, maps.Clone(map[string]string{"A": "$(rm)"})); err != nil {
+			t.Fatalf("%q is allowed by %q and not by more: %v", cmd, list.Allow, err)
+		}
+		all := Commands{Allow: list.Allow, Deny: expand(list.Allow)}
+		if err := all.Check(cmd, nil); err == nil && runsSomething(cmd) {
+			t.Fatalf("%q is allowed though all is denied", cmd)
+		}
+	})
+}
+
+// runsSomething tells a command from one that only sets variables.
+func runsSomething(cmd string) bool {
+	return Commands{Allow: []string{"nothing"}}.Check(cmd, nil) != nil
+}
