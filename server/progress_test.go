@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// beats collects the progress notifications of a client, by token.
+type beats struct {
+	mu   sync.Mutex
+	seen map[any][]sdk.ProgressNotificationParams
+}
+
+func (b *beats) connect(t *testing.T, transport sdk.Transport) *sdk.ClientSession {
+	t.Helper()
+	b.seen = map[any][]sdk.ProgressNotificationParams{}
+	c := sdk.NewClient(&sdk.Implementation{Name: t.Name(), Version: "1"}, &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.seen[r.Params.ProgressToken] = append(b.seen[r.Params.ProgressToken], *r.Params)
+		},
+	})
+	session, err := c.Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// TestHeartbeat: while commands run, each call hears on its own stream how long
+// and what was printed last, first after 2 s, then every 5.
+func TestHeartbeat(t *testing.T) {
+	oneUse := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for name, transport := range map[string]func(*testing.T) sdk.Transport{
+		"stdio": func(t *testing.T) sdk.Transport {
+			return &sdk.CommandTransport{Command: stdioCommand(t), TerminateDuration: 10 * time.Second}
+		},
+		"HTTP": func(t *testing.T) sdk.Transport {
+			return &sdk.StreamableClientTransport{Endpoint: listen(t, newServer(t), HTTP{}) + "/mcp", HTTPClient: oneUse}
+		},
+		"SSE": func(t *testing.T) sdk.Transport {
+			return &sdk.SSEClientTransport{Endpoint: listen(t, newServer(t), HTTP{SSE: true}) + "/sse", HTTPClient: oneUse}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b beats
+			session := b.connect(t, transport(t))
+			var calls sync.WaitGroup
+			for i := range 2 {
+				calls.Go(func() {
+					params := &sdk.CallToolParams{Name: "exec", Arguments: map[string]any{"cmd": fmt.Sprintf("echo step %d; sleep 9", i)}}
+					params.SetProgressToken(fmt.Sprint("token", i))
+					if _, err := session.CallTool(t.Context(), params); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			calls.Wait()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for i := range 2 {
+				heard := b.seen[fmt.Sprint("token", i)]
+				rising := slices.IsSortedFunc(heard, func(x, y sdk.ProgressNotificationParams) int {
+					if x.Progress < y.Progress {
+						return -1
+					}
+					return 1
+				})
+				if len(heard) != 2 || !rising || heard[0].Message != fmt.Sprint("step ", i) || heard[0].Progress < 2 {
+					t.Errorf("call %d heard %+v", i, heard)
+				}
+			}
+		})
+	}
+}
