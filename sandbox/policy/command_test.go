@@ -30,7 +30,7 @@ func table(t testing.TB, file string) (rows []row) {
 			continue
 		}
 		rows = append(rows, row{
-			id: cell[0], list: Commands{Allow: strings.Split(cell[1], ",")}, cmd: decode(t, cell[2]),
+			id: cell[0], list: listOf(cell[1]), cmd: decode(t, cell[2]),
 			allowed: cell[3] == "allow", class: cell[4], why: cell[5],
 		})
 	}

@@ -19,19 +19,22 @@ type editor struct {
 func newEditor(t testing.TB, seed uint64) *editor {
 	e := &editor{random: rand.New(rand.NewPCG(seed, 0))}
 	for _, r := range table(t, "testdata/policy_dev.tsv") {
-		if len(r.cmd) < 400 {
-			e.seeds = append(e.seeds, trial{r.cmd, r.list})
-		}
+		e.add(r.list, r.cmd)
 	}
-	for _, cmd := range shapes {
-		e.seeds = append(e.seeds, trial{cmd, Commands{Allow: strings.Split(readers, ",")}})
-	}
+	e.add(listOf(readers), shapes...)
 	for _, r := range rule {
-		for _, cmd := range append(r.allowed, r.denied...) {
-			e.seeds = append(e.seeds, trial{cmd, Commands{Allow: strings.Split(r.list, ",")}})
-		}
+		e.add(listOf(r.list), r.allowed...)
+		e.add(listOf(r.list), r.denied...)
 	}
 	return e
+}
+
+func (e *editor) add(list Commands, cmds ...string) {
+	for _, cmd := range cmds {
+		if cmd != "" && len(cmd) < 400 {
+			e.seeds = append(e.seeds, trial{cmd, list})
+		}
+	}
 }
 
 // shapes are commands that use much of what is allowed, to be edited.

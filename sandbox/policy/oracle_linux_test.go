@@ -219,7 +219,11 @@ func (l *lab) unlisted(t *testing.T, shell string, tr trial) string {
 	cmd.Env = []string{"PATH=/bin", "HOME=/tmp", "BASH_ENV=/start", "LC_ALL=C.UTF-8"}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	cmd.Run() // how it ends does not matter
+	if err := cmd.Start(); err != nil {
+		t.Errorf("run %q: %v", tr.cmd, err)
+		return ""
+	}
+	cmd.Wait() // how it ends does not matter
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	for line := range strings.Lines(stderr.String()) {
 		if shell == "dash" && strings.HasSuffix(line, ": not found\n") {

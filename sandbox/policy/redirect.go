@@ -101,24 +101,27 @@ func delimiter(w *syntax.Word) (text string, isQuoted bool) {
 }
 
 // hereBody returns where the body begins, behind the line that has the <<, and
-// where the line ends that ends it; to is -1 if none does.
+// where the line ends that ends it; to is -1 if none does for every shell. A line
+// that only begins with the delimiter ends it for bash in $(…).
 func (k *checker) hereBody(r *syntax.Redirect, end string) (from, to int) {
 	op := int(r.OpPos.Offset())
-	line := strings.IndexByte(k.src[op:], '\n')
-	if line < 0 {
+	first := strings.IndexByte(k.src[op:], '\n')
+	if first < 0 {
 		return 0, -1
 	}
-	from = op + line + 1
+	from = op + first + 1
 	to = from
-	for text := range strings.Lines(k.src[from:]) {
-		line := strings.TrimSuffix(text, "\n")
-		if r.Op == syntax.DashHdoc {
-			line = strings.TrimLeft(line, "\t")
-		}
-		if line == end {
-			return from, to + len(strings.TrimSuffix(text, "\n"))
-		}
+	for line := range strings.Lines(k.src[from:]) {
+		text := strings.TrimSuffix(line, "\n")
 		to += len(text)
+		bare := strings.TrimLeft(text, "\t")
+		switch {
+		case text == end, bare == end && r.Op == syntax.DashHdoc:
+			return from, to
+		case strings.HasPrefix(bare, end):
+			return from, -1
+		}
+		to++
 	}
 	return from, -1
 }
