@@ -233,7 +233,7 @@ func (s *Set) command(args ExecArgs, stdin io.Reader, limits excerpt.Limits) san
 	}
 	return sandbox.Command{
 		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
-		Interactive: args.Background && stdin == nil, TTY: args.size(), Shell: args.Shell,
+		Interactive: args.TTY || args.Background && stdin == nil, TTY: args.size(), Shell: args.Shell,
 		Keep: max(sandbox.DefaultKeep, limits.Whole, limits.Cut), Whole: s.whole(limits),
 	}
 }

@@ -315,7 +315,7 @@ func shellHint(name, fate string) []string {
 	case sandbox.ShellKept:
 		return []string{fmt.Sprintf("The shell %q is as it was before this command, which did not end by itself.", name)}
 	case sandbox.ShellLost:
-		return []string{fmt.Sprintf("What the shell %q knew is lost: directory, variables and functions. The next command in it begins anew.", name)}
+		return []string{fmt.Sprintf("What earlier commands left in the shell %q is lost: its directory, variables and functions.", name)}
 	}
 	return nil
 }

@@ -78,6 +78,8 @@ func TestTerminal(t *testing.T) {
 	c.answers(shell, `"eof":true`, "exit")
 	callTool(t, c.Client, "logs", `{"execId":"`+shell+`","grep":"never","waitSeconds":30}`).has(t, map[string]any{"status": "exited"})
 
+	fed := c.begin(`read first; read second; echo "$first and $second"`, `,"tty":true,"stdin":"one\n","waitSeconds":0`)
+	c.answers(fed, `"text":"two\n"`, "one and two")
 	question := c.begin(`read -p "Really? " yes; echo "you said $yes"`, `,"tty":true,"waitSeconds":0`)
 	callTool(t, c.Client, "logs", `{"execId":"`+question+`","grep":"Really","waitSeconds":30}`)
 	c.answers(question, `"text":"yes\n"`, "you said yes")
