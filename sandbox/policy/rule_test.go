@@ -79,7 +79,7 @@ var rule = []struct {
 		allowed: []string{"if ls; then ls; elif cat x; then ls; else wc x; fi", "while ls; do cat x; done", "until ls x\ndo ls; done", "case x in a|b) ls;; (c) ;; *) cat; esac", "for i in 1 2; do ls; done", "(ls; { ls; })", "ls # $(rm x)", "! ls | cat"},
 		denied: []string{
 			"f() { ls; }", "function f { ls; }", "ls &", "ls & ls", "(ls &)", "coproc ls", "declare x", "local x", "readonly x=1", "typeset x", "let x=1", "((x=1))", "select x in a; do ls; done", "for ((;;)); do ls; done", "for i in a; { ls; }",
-			"case x in a) ls;& b) ls;; esac", "case x in a) rm;; esac", "ls |& cat", "if rm; then ls; fi", "until rm; do ls; done", "eval ls", "exec ls", "command ls", "trap ls EXIT", "# x", "ls\nrm x", "ls # x\nrm x", "ls $(ls # )\nrm x\n)", "@test x { ls; }",
+			"case x in a) ls;& b) ls;; esac", "case x in a) rm;; esac", "ls |& cat", "if rm; then ls; fi", "until rm; do ls; done", "eval ls", "exec ls", "command ls", "trap ls EXIT", "# x", "ls\nrm x", "ls # x\nrm x", "ls # \\\nrm x", "ls;# \\\\\nrm x", "ls `ls # \\\nrm x\n`", "ls $(ls # )\nrm x\n)", "@test x { ls; }",
 		},
 	},
 	{

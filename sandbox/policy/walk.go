@@ -270,7 +270,8 @@ func (k *checker) assign(a *syntax.Assign) error {
 
 // continuations judges the backslashes at the end of lines. Shells join the
 // lines before they read words, and disagree on what then becomes of a $ or a <
-// at the end of the first. So a blank must stand before the backslash.
+// at the end of the first. So a blank must stand before the backslash. In a
+// comment it joins nothing, but our parser thinks it does.
 func (k *checker) continuations() error {
 	text := k.masked()
 	for at := range len(text) - 1 {
@@ -278,15 +279,27 @@ func (k *checker) continuations() error {
 			continue
 		}
 		before := strings.TrimRight(text[:at], `\`)
-		if escaped := (at-len(before))%2 == 1; escaped {
+		if escaped := (at-len(before))%2 == 1; escaped && !endsInComment(before) {
 			continue
 		}
 		joins := len(before) < at || before != "" && !strings.ContainsRune(" \t\n", rune(before[at-1]))
-		if joins || k.hereDoc > 0 && at > k.hereDoc {
-			return denied("Put a blank before the backslash that ends a line.", "a backslash at the end of a line that joins two words or stands in a here-document is not allowed")
+		if joins || k.hereDoc > 0 && at > k.hereDoc || endsInComment(before) {
+			return denied("Put a blank before the backslash that ends a line.", "a backslash at the end of a line that joins two words, or stands in a comment or a here-document, is not allowed")
 		}
 	}
 	return nil
+}
+
+// endsInComment reports whether the last line of text may be a comment at its
+// end. It takes a # in double quotes for one too.
+func endsInComment(text string) bool {
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || strings.IndexByte(" \t;&|()<>`", line[i-1]) >= 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // masked returns the text without what has no meaning in it.
