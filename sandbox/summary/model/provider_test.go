@@ -172,7 +172,12 @@ func environment(t *testing.T) {
 	}
 }
 
-const patience = 400 * time.Millisecond
+// patience is how long a model may take that is to be too slow; one that is to be
+// heard has a busy machine's time.
+const (
+	patience = 400 * time.Millisecond
+	plenty   = 30 * time.Second
+)
 
 func TestMishapsOfAPIs(t *testing.T) {
 	environment(t)
@@ -203,10 +208,13 @@ func TestMishapsOfCommands(t *testing.T) {
 
 func (m *mishap) check(t *testing.T, ask summary.Func) {
 	t.Helper()
-	model := &Model{Provider: "test", Ask: ask, Timeout: patience}
+	model := &Model{Provider: "test", Ask: ask, Timeout: plenty}
+	if strings.HasPrefix(m.want, "no answer") {
+		model.Timeout = patience
+	}
 	start := time.Now()
 	text, err := model.Summarize(t.Context(), failing)
-	if took := time.Since(start); took > patience+2*time.Second {
+	if took := time.Since(start); took > plenty/2 {
 		t.Errorf("it took %v", took)
 	}
 	switch {
