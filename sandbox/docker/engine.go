@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -58,6 +59,7 @@ type engine struct {
 	api
 	endpoint endpoint
 	info     system.Info
+	podman   bool // behind Docker's API
 }
 
 // answerTime is how long an engine may take to say that it is there, all
@@ -200,11 +202,18 @@ func ask(ctx context.Context, ep endpoint) (*engine, error) {
 		c.NegotiateAPIVersionPing(ping)
 		var info system.Info
 		if info, err = c.Info(ctx); err == nil {
-			return &engine{api: c, endpoint: ep, info: info}, nil
+			return &engine{api: c, endpoint: ep, info: info, podman: info.InitBinary == "" && isPodman(ctx, c)}, nil
 		}
 	}
 	defer c.Close()
 	return nil, cause(ctx, c, err)
+}
+
+// isPodman asks an engine what it is. Docker, which says in its info what init it
+// has, need not be asked: it would run that init and more to answer.
+func isPodman(ctx context.Context, c api) bool {
+	version, err := c.ServerVersion(ctx)
+	return err == nil && slices.ContainsFunc(version.Components, func(part types.ComponentVersion) bool { return part.Name == "Podman Engine" })
 }
 
 // cause finds out why there was no connection: the client tells only that.

@@ -37,7 +37,7 @@ const DefaultImage = "warmbox/sandbox:slim"
 type Config struct {
 	Host           string // the engine, e.g. "unix:///var/run/docker.sock"; "" looks for one
 	DefaultImage   string // "" is DefaultImage
-	SeccompProfile string // a file that replaces the engine's profile
+	SeccompProfile string // a file that replaces our profile; EngineSeccomp keeps the engine's own
 	StateDir       string // workspaces of boxes that were given none; "" is warmbox in the user's state directory
 	CacheDir       string // agents and what was learnt about images; "" is warmbox in the user's cache directory
 	ForcePath      string // "socket" or "relay" instead of what works

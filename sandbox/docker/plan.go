@@ -5,10 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -48,7 +46,7 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 		CgroupV2: e.info.CgroupVersion == "2",
 	}
 	c := &p.request
-	if err := errors.Join(c.network(), l.seccomp(c)); err != nil {
+	if err := errors.Join(c.network(), l.seccomp(e, p)); err != nil {
 		return nil, err
 	}
 	l.limits(e, spec, p)
@@ -76,26 +74,6 @@ func (c *request) network() error {
 	case "none", "bridge":
 	default:
 		return sandbox.Errorf(sandbox.InvalidArgument, `Say "none" or "bridge".`, "%q is no network that a box can have", clean(c.Network, 100))
-	}
-	return nil
-}
-
-func (l *Launcher) seccomp(c *request) error {
-	if l.config.SeccompProfile == "" {
-		return nil
-	}
-	f, err := os.Open(l.config.SeccompProfile)
-	if err == nil {
-		defer f.Close()
-		var data []byte
-		data, err = io.ReadAll(io.LimitReader(f, maxJSON))
-		if err == nil && !json.Valid(data) {
-			err = errors.New("it is not JSON")
-		}
-		c.Seccomp = string(data)
-	}
-	if err != nil {
-		return sandbox.Errorf(sandbox.InvalidArgument, "Without one the engine's own profile is used.", "Cannot use the seccomp profile %s: %w", l.config.SeccompProfile, err)
 	}
 	return nil
 }
@@ -146,7 +124,7 @@ func unseen(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, words := range []string{"bind source path does not exist", "mounts denied", "is not shared from", "not a shared"} {
+	for _, words := range []string{"bind source path does not exist", "mounts denied", "is not shared from", "not a shared", "opening seccomp profile"} {
 		if strings.Contains(strings.ToLower(err.Error()), words) {
 			return true
 		}
@@ -165,6 +143,10 @@ func (p *plan) withoutHost() bool {
 	p.workspace.release()
 	p.workspace.own = ""
 	c.Workspace = ""
+	if filepath.IsAbs(c.Seccomp) {
+		c.Seccomp = ""
+		p.notes = append(p.notes, noteProfile)
+	}
 	if c.Passwd != "" {
 		c.Passwd, c.Group, p.user = "", "", ""
 	}

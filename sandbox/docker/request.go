@@ -44,7 +44,7 @@ type request struct {
 	CPUs      float64
 	Pids      int64
 	Tmp       int64
-	Seccomp   string // a profile; "" is the engine's own
+	Seccomp   string // a profile, or its file where that is what the engine takes; "" is the engine's own
 	CgroupV2  bool
 
 	Workspace string // a directory of the host; "" is one in the user's home

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -73,7 +74,10 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 		}},
 		{name: "user", spec: sandbox.Spec{User: "7:8"}, want: func(c *container.InspectResponse) { c.Config.User = "7:8" }},
 		{name: "seccomp", config: Config{SeccompProfile: profile}, want: func(c *container.InspectResponse) {
-			c.HostConfig.SecurityOpt = append(c.HostConfig.SecurityOpt, `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`)
+			c.HostConfig.SecurityOpt[1] = `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`
+		}},
+		{name: "the engine's seccomp", config: Config{SeccompProfile: EngineSeccomp}, want: func(c *container.InspectResponse) {
+			c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[:1]
 		}},
 		{name: "relay", config: Config{ForcePath: pathRelay}, want: func(c *container.InspectResponse) {
 			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "0"}
@@ -121,6 +125,10 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 func hardened(e *engine) *container.InspectResponse {
 	pids := int64(512)
 	noInit := false
+	profile, err := json.Marshal(ourProfile())
+	if err != nil {
+		panic(err)
+	}
 	c := &container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{}, Config: &container.Config{
 		Hostname: "warmbox", User: "1000:1000", WorkingDir: "/", StopSignal: "SIGKILL",
 		Entrypoint:  []string{"/opt/warmbox/agent"},
@@ -129,7 +137,7 @@ func hardened(e *engine) *container.InspectResponse {
 	}}
 	c.HostConfig = &container.HostConfig{
 		NetworkMode: "none", IpcMode: "private", AutoRemove: true, ReadonlyRootfs: true, Init: &noInit,
-		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + string(profile)},
 		LogConfig: container.LogConfig{Type: "none"},
 		Tmpfs:     map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=536870912,mode=1777"},
 		ShmSize:   64 << 20,
