@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/docker"
 	"github.com/warmbox/warmbox/sandbox/policy"
 )
 
@@ -34,7 +35,7 @@ func (c *config) rules() []rule {
 		{"network", oneOf(c.Network, "none", "bridge")},
 		{"workspace_mode", oneOf(c.WorkspaceMode, "ro", "rw")},
 		{"workspace", c.makeAbsolute(&c.Workspace, os.FileInfo.IsDir, "a directory")},
-		{"seccomp", c.makeAbsolute(&c.Seccomp, isRegular, "a file")},
+		{"seccomp", c.seccomp()},
 		{"user", validUser(c.User)},
 		{"tmp_size", between(c.TmpSize, 1<<20, 1<<40)},
 		{"max_boxes", between(c.MaxBoxes, 1, 1000)},
@@ -95,6 +96,14 @@ func (c *config) makeAbsolute(path *string, is func(os.FileInfo) bool, what stri
 		err = fmt.Errorf("%s is not %s", *path, what)
 	}
 	return err
+}
+
+// seccomp looks for the profile where a file is meant and not the engine's.
+func (c *config) seccomp() error {
+	if c.Seccomp == docker.EngineSeccomp {
+		return nil
+	}
+	return c.makeAbsolute(&c.Seccomp, isRegular, "a file")
 }
 
 func isRegular(info os.FileInfo) bool { return info.Mode().IsRegular() }

@@ -23,7 +23,7 @@ type settings struct {
 	Workspace     string `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
 	WorkspaceMode string `toml:"workspace_mode" default:"rw" arg:"MODE" help:"what boxes may do with it: ro, only read, or rw"`
 	User          string `toml:"user" arg:"UID:GID" help:"whom commands run as; if empty, the owner of the workspace, or 1000:1000 where that is root"`
-	Seccomp       string `toml:"seccomp" arg:"FILE" help:"seccomp profile; if empty, the engine's own"`
+	Seccomp       string `toml:"seccomp" arg:"FILE" help:"which system calls boxes may make: a seccomp profile, or engine, the engine's own; if empty, one made for boxes"`
 	TmpSize       size   `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
 	MaxBoxes      int    `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
 
