@@ -39,7 +39,7 @@ func reportTokens(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := newServer(ctx, o, dir, "backend = \"process\"\n")
+	s, err := newServer(ctx, o, dir, "backend = \"process\"\ncommands.allow = [\"*\"]\n")
 	if err != nil {
 		return err
 	}

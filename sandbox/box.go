@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/policy"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/sandbox/wire"
@@ -49,12 +50,13 @@ type Box struct {
 	Shell   string // what runs its commands
 	Pid     int    // of the agent, in its own name space
 
-	owner   string
-	history *history         // may be nil
-	secrets *redact.Redactor // nil knows the well-known forms
-	gate    *gate            // of its runs
-	shells  map[string]*gate // its named shells; guarded by mu
-	common  *gate            // of those of all boxes, may be nil
+	owner    string
+	history  *history         // may be nil
+	secrets  *redact.Redactor // nil knows the well-known forms
+	commands policy.Commands  // that may run
+	gate     *gate            // of its runs
+	shells   map[string]*gate // its named shells; guarded by mu
+	common   *gate            // of those of all boxes, may be nil
 
 	logs   *rawlog.Store
 	logger *slog.Logger
@@ -144,6 +146,9 @@ func pairs(env map[string]string) []string {
 // ends is told by the Run. An error means that nothing was started.
 func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := denial(b.commands.Check(c.Cmd, c.Env)); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -42,6 +42,7 @@ type Manager struct {
 	Logs     *rawlog.Store
 	Defaults Spec             // of every box; its image is always allowed
 	Images   []string         // globs of what other images are, see policy.Image
+	Commands policy.Commands  // what may run; its zero value lets everything run
 	MaxBoxes int              // at once; 0 is DefaultMaxBoxes
 	MaxRuns  int              // at once, in all boxes; 0 is DefaultMaxRuns
 	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
@@ -113,6 +114,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		return nil, false, err
 	}
 	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
+	box.commands = m.Commands
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}
@@ -147,6 +149,9 @@ func (m *Manager) spec(req Request) (Spec, error) {
 	if err := checkEnv(req.Env); err != nil {
 		return spec, err
 	}
+	if err := denial(m.Commands.CheckEnv(req.Env)); err != nil {
+		return spec, err
+	}
 	spec.Env = maps.Clone(m.Defaults.Env)
 	if spec.Env == nil {
 		spec.Env = map[string]string{}
@@ -154,6 +159,14 @@ func (m *Manager) spec(req Request) (Spec, error) {
 	maps.Copy(spec.Env, req.Env)
 	spec.Progress = req.Progress
 	return spec, nil
+}
+
+// denial makes of a command's the error that its caller can act on.
+func denial(err error) error {
+	if d, ok := errors.AsType[*policy.Denial](err); ok {
+		return Errorf(ExecValidation, d.Accept, "%w", d)
+	}
+	return err
 }
 
 // reserve takes one of the places for a box.

@@ -30,7 +30,7 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 	}
 	return &sandbox.Manager{
 		Launcher: launcher, Logs: logs, Defaults: boxSpec(c),
-		Images: c.Images.Allow, MaxBoxes: c.MaxBoxes, MaxRuns: c.Exec.MaxRuns, Logger: log,
+		Images: c.Images.Allow, Commands: c.commands(), MaxBoxes: c.MaxBoxes, MaxRuns: c.Exec.MaxRuns, Logger: log,
 		Secrets: newRedactor(c, log),
 	}, nil
 }

@@ -49,7 +49,11 @@ func (c *config) rules() []rule {
 		{"exec.memory", between(c.Exec.Memory, 16<<20, 1<<50)},
 		{"exec.cpu", between(c.Exec.CPU, 0.01, 1024)},
 		{"exec.pids", between(c.Exec.Pids, 16, math.MaxInt32)},
-		{"exec.whitelist", noWhitelist(c.Exec.Whitelist)},
+		{"commands.allow", policy.Commands{Allow: c.commands().Allow}.Validate()},
+		{"commands.deny", policy.Commands{Deny: c.Commands.Deny}.Validate()},
+		{"commands.release", policy.Commands{Release: c.Commands.Release}.Validate()},
+		{"commands.examples", c.commands().Validate()},
+		{"backend", c.confined()},
 		{"output.whole", between(c.Output.Whole, 1, c.Output.Max)},
 		{"output.excerpt", between(c.Output.Excerpt, 500, max(c.Output.Whole, 500))},
 		{"output.max", between(c.Output.Max, 1000, 100_000)},
@@ -128,11 +132,23 @@ func validGlobs(list []string) error {
 	return nil
 }
 
-// noWhitelist refuses what this version would not keep: a list that nobody
-// checks commands against promises a safety that is not there.
-func noWhitelist(list []string) error {
-	if len(list) == 0 {
-		return nil
+// everything is the list of who means it: all may run.
+const everything = "*"
+
+// commands are the lists of what may run.
+func (c *config) commands() policy.Commands {
+	l := c.Commands
+	if slices.Equal(l.Allow, []string{everything}) {
+		l.Allow = nil
 	}
-	return fmt.Errorf("this version cannot check commands against a whitelist, so it does not take one; leave it out: the box is what confines commands")
+	return policy.Commands{Allow: l.Allow, Deny: l.Deny, Release: l.Release, Examples: l.Examples}
+}
+
+// confined sees that something stands between a model and this machine: a box,
+// or a list.
+func (c *config) confined() error {
+	if c.Backend == "process" && len(c.Commands.Allow) == 0 {
+		return fmt.Errorf("the process backend isolates nothing, so that it needs a list of the commands that may run; set --exec-whitelist, \"default\" for the usual ones or \"*\" for all, or use the docker backend")
+	}
+	return nil
 }

@@ -119,7 +119,7 @@ func (c *config) decode(text string) error {
 	// The decoder takes a key in any case, and then two keys for one setting.
 	known := c.keys()
 	for _, key := range md.Keys() {
-		if !slices.Contains(known, key.String()) {
+		if !slices.Contains(known, key.String()) && !isExample(key) {
 			return fmt.Errorf("%s, line %d: there is no setting %s%s", c.file, keyLine(text, key), key, didYouMean(key.String(), known))
 		}
 	}
@@ -129,6 +129,12 @@ func (c *config) decode(text string) error {
 		}
 	}
 	return nil
+}
+
+// isExample reports whether a key is an entry of the one table whose keys are
+// the user's own.
+func isExample(key toml.Key) bool {
+	return len(key) == 3 && key[0] == "commands" && key[1] == "examples"
 }
 
 // keys lists all that a file may have: settings, and the sections that they

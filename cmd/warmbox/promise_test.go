@@ -229,7 +229,7 @@ func TestEndOfInput(t *testing.T) {
 			if ok, err := has("agent"); err != nil || !ok {
 				t.Skipf("no agent: %v", err)
 			}
-			cmd := exec.Command("warmbox", "stdio", "--backend", "process")
+			cmd := exec.Command("warmbox", "stdio", "--backend", "process", "--exec-whitelist", "*")
 			cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "WARMBOX_CONFIG="+os.DevNull)
 			in, _ := cmd.StdinPipe()
 			out, _ := cmd.StdoutPipe()

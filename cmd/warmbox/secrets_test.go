@@ -42,7 +42,7 @@ func serveHere(t *testing.T, workspace string, progress func(string), flags ...s
 		t.Skip("no agent")
 	}
 	state := t.TempDir()
-	cmd := exec.Command("warmbox", append([]string{"stdio", "--log-level", "error", "--backend", "process", "--workspace", workspace}, flags...)...)
+	cmd := exec.Command("warmbox", append([]string{"stdio", "--log-level", "error", "--backend", "process", "--exec-whitelist", "*", "--workspace", workspace}, flags...)...)
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "WARMBOX_CONFIG="+os.DevNull)
 	cmd.Stderr = os.Stderr
 	client := mcp.NewClient(&mcp.Implementation{Name: "promise", Version: "1"}, &mcp.ClientOptions{

@@ -45,8 +45,14 @@ type settings struct {
 		Memory       size     `toml:"memory" default:"2g" help:"memory of a box; swap adds nothing to it"`
 		CPU          float64  `toml:"cpu" default:"2" help:"cores of a box, at most what the engine has"`
 		Pids         int64    `toml:"pids" default:"512" help:"processes and threads of a box"`
-		Whitelist    []string `toml:"whitelist" help:"the only commands that may run; not in this version, which refuses it"`
 	} `toml:"exec"`
+
+	Commands struct {
+		Allow    []string            `toml:"allow" flag:"exec-whitelist" help:"the only commands that may run, by their first words: go test,ls; default stands for a list of usual ones; if empty, all may"`
+		Deny     []string            `toml:"deny" help:"commands that may not run, though others that begin alike may"`
+		Release  []string            `toml:"release" arg:"NAMES" help:"variables that commands may set although they choose what code runs, such as GOFLAGS"`
+		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"by entry of the two lists, commands that must be allowed or denied; in the file only"`
+	} `toml:"commands"`
 
 	Output struct {
 		Whole   size `toml:"whole" default:"8000" help:"output of a command that an answer shows as it is; of a larger one it shows a summary and an excerpt"`
