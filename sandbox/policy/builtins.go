@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // builtin judges two builtins that bash lets evaluate a name. With -v, test and
 // printf take a[$(…)] for an element of an array and run what is in it, and
@@ -38,9 +41,10 @@ func harmlessTest(words []word) bool {
 	case known, len(args) == 1:
 		return true
 	case len(args) == 2:
-		return matches(`-[a-zA-Z]`, args[0].text) && args[0].static
+		return args[0].static && len(args[0].text) == 2 && args[0].text[0] == '-'
 	case len(args) == 3:
-		return matches(`=|==|!=|-[a-z][a-z]`, args[1].text) && args[1].static
+		const binary = "= == != -eq -ne -lt -le -gt -ge -nt -ot -ef"
+		return args[1].static && slices.Contains(strings.Fields(binary), args[1].text)
 	}
 	return false
 }
@@ -51,5 +55,20 @@ func harmlessPrintf(args []word) bool {
 	} else if len(args) > 0 && strings.HasPrefix(args[0].text, "-") {
 		return false
 	}
-	return len(args) == 0 || args[0].static && args[0].single && !matches(`(?s).*%[^%a-zA-Z]*n.*`, args[0].text)
+	return len(args) == 0 || args[0].static && args[0].single && !convertsN(args[0].text)
+}
+
+// convertsN reports whether a format has %n, with whatever flags.
+func convertsN(format string) bool {
+	for {
+		_, rest, ok := strings.Cut(format, "%")
+		if !ok {
+			return false
+		}
+		rest = strings.TrimLeft(rest, "0123456789.*-+ #'hlLjztq")
+		if strings.HasPrefix(rest, "n") {
+			return true
+		}
+		format = strings.TrimPrefix(rest, "%")
+	}
 }

@@ -61,7 +61,11 @@ var token = regexp.MustCompile(`\w+|\s+|\W`)
 func (e *editor) allowed() trial {
 	for {
 		tr := e.seeds[e.random.IntN(len(e.seeds))]
-		for range 1 + e.random.IntN(4) {
+		edits := 1 + e.random.IntN(4)
+		if e.random.IntN(2) == 0 {
+			tr, edits = trial{e.command(3), listOf(readers)}, e.random.IntN(3)
+		}
+		for range edits {
 			tr.cmd = e.edit(tr.cmd)
 		}
 		e.made++
@@ -70,6 +74,85 @@ func (e *editor) allowed() trial {
 		}
 	}
 }
+
+// command composes one that is all quotes, expansions and comments, with rm
+// wherever there should be data. depth bounds how far it is nested.
+func (e *editor) command(depth int) string {
+	if depth == 0 {
+		return "ls"
+	}
+	depth--
+	return e.oneOf(
+		func() string { return "ls " + e.word(depth) + " " + e.word(depth) },
+		func() string {
+			return e.command(depth) + e.pick(";", "\n", " && ", "|", "\n\n", ";\n") + e.command(depth)
+		},
+		func() string { return e.command(depth) + " #" + e.junk("\n") + "\n" + e.command(depth) },
+		func() string {
+			return "cat <<E" + e.pick("", " |wc", " x", ";ls") + "\n" + e.quoted(depth, "") + "\nE\n"
+		},
+		func() string {
+			return "cat <<" + e.pick("'E'", `"E"`, "\\E", "-'E'") + "\n" + e.junk("") + "\nE\n" + e.command(depth)
+		},
+		func() string { return "x=" + e.word(depth) + " " + e.command(depth) },
+		func() string {
+			return "case " + e.word(depth) + " in " + e.word(depth) + ") " + e.command(depth) + "\n;; esac"
+		},
+		func() string { return e.pick("{ ", "(", "! ") + e.command(depth) + e.pick("\n}", "\n)", "") },
+		func() string { return "find . -name " + e.word(depth) + " -exec ls " + e.word(depth) + " \\;" },
+	)
+}
+
+func (e *editor) word(depth int) string {
+	if depth == 0 {
+		return e.pick("a", "é", "a#", "\\'", `\"`, "\\$", "\\`", "*", "$", "$x", "~", "\\#")
+	}
+	depth--
+	return e.oneOf(
+		func() string { return "'" + e.junk("'") + "'" },
+		func() string { return `"` + e.quoted(depth, `"`) + `"` },
+		func() string { return "$(" + e.command(depth) + e.pick("", "\n", " # \n") + ")" },
+		func() string { return "`" + e.command(depth) + "`" },
+		func() string { return "${x" + e.pick(":-", "-", "#", "%", "+") + e.word(depth) + "}" },
+		func() string { return e.word(depth) + e.pick("", " ", " \\\n ", "\\\n") + e.word(depth) },
+	)
+}
+
+// quoted is what may stand in double quotes or a here-document.
+func (e *editor) quoted(depth int, not string) string {
+	if depth == 0 {
+		return e.junk("$`" + not)
+	}
+	depth--
+	return e.oneOf(
+		func() string {
+			return e.quoted(depth, not) + e.pick("", "\n", "'", "#", "\\$(rm x)", "\\`rm x\\`", "E", "\nE") + e.quoted(depth, not)
+		},
+		func() string { return "$(" + e.command(depth) + ")" + e.quoted(depth, not) },
+		func() string { return "`" + e.command(depth) + "`" + e.quoted(depth, not) },
+		func() string {
+			return "${x" + e.pick(":-", "#", "%", "+") + e.quoted(depth, not) + "}" + e.quoted(depth, not)
+		},
+	)
+}
+
+// junk is text that must stay data where it has none of the characters in not.
+func (e *editor) junk(not string) string {
+	var b strings.Builder
+	for range e.random.IntN(4) {
+		b.WriteString(e.pick("rm x", "$(rm x)", "`rm x`", "\nrm x\n", "'", `"`, "#", "\\", "E", "\nE\n", ")", "}", "${x}", "\\\n", ";", " ", "esac", "a"))
+	}
+	drop := func(r rune) rune {
+		if strings.ContainsRune(not, r) {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(drop, b.String())
+}
+
+func (e *editor) pick(of ...string) string             { return of[e.random.IntN(len(of))] }
+func (e *editor) oneOf(makers ...func() string) string { return makers[e.random.IntN(len(makers))]() }
 
 func (e *editor) edit(cmd string) string {
 	words := token.FindAllString(cmd, -1)

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -91,7 +90,7 @@ func known(words []word, command []word) error {
 func (k *checker) wrapper(words []word) error {
 	name := words[0].text
 	args := words[1:]
-	if name == "nice" && len(args) > 0 && matches(`-[0-9]+`, args[0].text) {
+	if name == "nice" && len(args) > 0 && isNumber(strings.TrimPrefix(args[0].text, "-")) {
 		args = args[1:]
 	}
 	_, command, err := wrapperOptions(name).parse(args)
@@ -99,7 +98,7 @@ func (k *checker) wrapper(words []word) error {
 		return err
 	}
 	if name == "timeout" && len(command) > 0 {
-		if !matches(`[0-9.]+[smhd]?`, command[0].text) {
+		if !isDuration(command[0].text) {
 			return denied("Write it such as timeout 10s.", "%s is not a time", command[0].raw)
 		}
 		command = command[1:]
@@ -127,8 +126,14 @@ func wrapperOptions(name string) options {
 	return o
 }
 
-func matches(pattern, s string) bool {
-	return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(s)
+const digits = "0123456789"
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
+
+// isDuration reports whether s is what timeout takes: a number, and perhaps a unit.
+func isDuration(s string) bool {
+	unit := strings.TrimLeft(s, digits+".")
+	return unit != s && (unit == "" || slices.Contains([]string{"s", "m", "h", "d"}, unit))
 }
 
 func (k *checker) env(words []word) error {
@@ -173,8 +178,12 @@ func (k *checker) xargs(words []word) error {
 
 func (k *checker) find(words []word) error {
 	for rest := words[1:]; len(rest) > 0; rest = rest[1:] {
-		switch w := rest[0].text; w {
-		case "-delete", "-fprint", "-fprint0", "-fprintf", "-fls", "-files0-from":
+		w := rest[0].text
+		if strings.HasPrefix(w, "-fprint") {
+			w = "-fprint"
+		}
+		switch w {
+		case "-delete", "-fprint", "-fls", "-files0-from":
 			return denied("Only finding is allowed, and -exec with commands that are.", "%s is not allowed for find", w)
 		case "-exec", "-execdir", "-ok", "-okdir":
 			command, ok := findCommand(rest[1:])

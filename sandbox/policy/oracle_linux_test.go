@@ -69,11 +69,27 @@ func TestOracleSees(t *testing.T) {
 			}
 		}
 	}
+	if l.unlisted(t, "dash", trial{"ls >new", listOf(readers)}) == "" {
+		t.Error("nothing is seen of a file in the workspace")
+	}
 	for _, cmd := range []string{"RANDOM='a[$(rm x)]'", "echo", "export x", "ls; x"} {
 		if l.unlisted(t, "bash", trial{cmd, list}) == "" {
 			t.Errorf("bash runs %q, and nothing is seen", cmd)
 		}
 	}
+}
+
+// FuzzOracle asks the shells about what a fuzzer makes.
+func FuzzOracle(f *testing.F) {
+	l := newLab(f)
+	for _, cmd := range shapes {
+		f.Add(cmd)
+	}
+	f.Fuzz(func(t *testing.T, cmd string) {
+		if tr := (trial{cmd, listOf(readers)}); tr.list.Check(cmd, nil) == nil {
+			l.judge(t, tr)
+		}
+	})
 }
 
 // A trial is a command and a list.
@@ -103,11 +119,13 @@ const (
 		"false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set shift " +
 		"shopt source suspend test times trap true type typeset ulimit umask unalias unset wait '[' ':' '.' cd enable\n"
 
+	content = "rm x\n" // of all files in the workspace
+
 	// A loop ends when the log is full, since shims then fail.
 	bounded = `ulimit -f 64 -t 2; exec "$@"`
 )
 
-func newLab(t *testing.T) *lab {
+func newLab(t testing.TB) *lab {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a program a root directory of its own")
@@ -129,7 +147,7 @@ func newLab(t *testing.T) *lab {
 }
 
 // missing ends a test for want of a shell, unless the machine must have one.
-func missing(t *testing.T, what string) {
+func missing(t testing.TB, what string) {
 	t.Helper()
 	if strings.Contains(os.Getenv("WARMBOX_REQUIRE"), "shells") {
 		t.Fatalf("WARMBOX_REQUIRE wants shells, and there is no %s", what)
@@ -138,7 +156,7 @@ func missing(t *testing.T, what string) {
 }
 
 // bring copies a program of this machine into the lab, with its libraries.
-func (l *lab) bring(t *testing.T, name string) bool {
+func (l *lab) bring(t testing.TB, name string) bool {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -155,14 +173,14 @@ func (l *lab) bring(t *testing.T, name string) bool {
 	return true
 }
 
-func (l *lab) copy(t *testing.T, from, to string) {
+func (l *lab) copy(t testing.TB, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
 	must(t, err)
 	l.put(t, to, string(data), 0o755)
 }
 
-func (l *lab) put(t *testing.T, name, text string, mode os.FileMode) {
+func (l *lab) put(t testing.TB, name, text string, mode os.FileMode) {
 	t.Helper()
 	path := filepath.Join(l.root, name)
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -170,7 +188,7 @@ func (l *lab) put(t *testing.T, name, text string, mode os.FileMode) {
 	must(t, os.Chmod(path, mode)) // whatever the umask is
 }
 
-func (l *lab) furnish(t *testing.T) {
+func (l *lab) furnish(t testing.TB) {
 	t.Helper()
 	for name := range strings.FieldsSeq("notfound ls cat grep head tail wc go npm python pytest make rg git uniq stdbuf time " +
 		"find xargs env timeout nice nohup setsid sed awk tar sort " +
@@ -181,13 +199,13 @@ func (l *lab) furnish(t *testing.T) {
 	}
 	l.put(t, "workspace/evil", shim, 0o755)
 	for name := range strings.FieldsSeq("README.md main.go go.mod x y -delete -exec --checkpoint=1 --checkpoint-action=exec=rm pkg/a.go") {
-		l.put(t, "workspace/"+name, "rm x\n", 0o644)
+		l.put(t, "workspace/"+name, content, 0o644)
 	}
 	l.put(t, "start", bashStart, 0o644)
 	l.put(t, "dev/null", "", 0o666)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +213,7 @@ func must(t *testing.T, err error) {
 }
 
 // judge runs an allowed command in both shells.
-func (l *lab) judge(t *testing.T, tr trial) {
+func (l *lab) judge(t testing.TB, tr trial) {
 	for _, shell := range []string{"bash", "dash"} {
 		if what := l.unlisted(t, shell, tr); what != "" {
 			t.Errorf("%q is allowed by %q, and %s starts %s", tr.cmd, tr.list.Allow, shell, what)
@@ -205,7 +223,7 @@ func (l *lab) judge(t *testing.T, tr trial) {
 
 // unlisted runs a command and tells of a program that was started though the
 // list does not have it; "" if there is none.
-func (l *lab) unlisted(t *testing.T, shell string, tr trial) string {
+func (l *lab) unlisted(t testing.TB, shell string, tr trial) string {
 	l.reset(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -230,10 +248,29 @@ func (l *lab) unlisted(t *testing.T, shell string, tr trial) string {
 			return line
 		}
 	}
+	if name := l.written(); name != "" && !slices.Contains(tr.list.Allow, "tar") {
+		return "to write " + name + " into the workspace"
+	}
 	return l.logged(t, tr.list)
 }
 
-func (l *lab) reset(t *testing.T) {
+// written tells of a file in the workspace that has changed.
+func (l *lab) written() string {
+	entries, err := os.ReadDir(filepath.Join(l.root, "workspace"))
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range entries {
+		data, _ := os.ReadFile(filepath.Join(l.root, "workspace", e.Name()))
+		if !e.IsDir() && e.Name() != "evil" && string(data) != content {
+			os.Remove(filepath.Join(l.root, "workspace", e.Name()))
+			return e.Name()
+		}
+	}
+	return ""
+}
+
+func (l *lab) reset(t testing.TB) {
 	l.put(t, "log", "", 0o666)
 	entries, err := os.ReadDir(filepath.Join(l.root, "tmp"))
 	if err != nil {
@@ -245,7 +282,7 @@ func (l *lab) reset(t *testing.T) {
 }
 
 // logged looks through what the shims wrote down.
-func (l *lab) logged(t *testing.T, list Commands) string {
+func (l *lab) logged(t testing.TB, list Commands) string {
 	log, err := os.ReadFile(filepath.Join(l.root, "log"))
 	if err != nil {
 		t.Error(err)

@@ -84,17 +84,17 @@ var rule = []struct {
 	},
 	{
 		about: "builtins that evaluate", list: "test,[,printf,echo",
-		allowed: []string{"test -f x", "[ -n \"$x\" ]", "[ ! -d \"$x\" ]", "[ \"$x\" = a ]", "test a -nt b", "printf '%s\\n' \"$x\"", "printf x"},
+		allowed: []string{"test -f x", "[ -n \"$x\" ]", "[ ! -d \"$x\" ]", "[ \"$x\" = a ]", "test a -nt b", "printf '%s\\n' \"$x\"", "printf x", "printf '%%n %d\\n' 1", "printf -- '-%s' \"$x\""},
 		denied: []string{
 			"test -v 'a[$(rm x)]'", "[ -v \"$x\" ]", "[ ! -v x ]", "test $x a", "[ $x -o y ]", "test \"$x\" \"$y\"", "[ -R x ]", "[ a -a -v x ]", "[ \"$a\" \"$b\" \"$c\" ]", "test x*", "[ -f \"$x\"* ]", "[ -f \"$x\"{a,b} ]", "[ -f $(ls) ]",
-			"printf -v 'a[$(rm x)]' x", "printf -va x", "printf \"$x\" a b", "printf $x", "printf '-v' x y",
+			"printf -v 'a[$(rm x)]' x", "printf -va x", "printf \"$x\" a b", "printf $x", "printf '-v' x y", "printf %n PATH", "printf 'a%%%-5nb' PATH", "printf -- %ln x",
 		},
 	},
 	{
 		about: "find", list: readers,
 		allowed: []string{"find . -name '*.go'", `find . -name \*.go`, "find src/*", "find . -exec grep -l x {} +", `find . -exec wc {} \; -exec cat {} ';'`, "find . -execdir ls \\;", "find . -name '{a,b}'", "find . \\( -name a -o -name b \\) -print"},
 		denied: []string{
-			"find $x", "find *", "find . -n*", "find . ''*", "find . -name {a,b}", "find ~-", "find . -delete", "find . '-delete'", "find . -d\\elete", "find . -fprint x", "find . -fprintf x y", "find . -files0-from x", "find . -exec rm {} +", "find . -exec", "find . -exec ls",
+			"find $x", "find *", "find . -n*", "find . ''*", "find . -name {a,b}", "find ~-", "find . -delete", "find . '-delete'", "find . -d\\elete", "find . -fprint x", "find . -fprintf x y", "find . -fprint0 x", "find . -files0-from x", "find . -exec rm {} +", "find . -exec", "find . -exec ls",
 			"find . -exec ls +", "find . -exec ls x + -delete \\;", "find . -exec 'ls' \\;", "find . -exec {} \\;", "find . -exec find . -delete \\;", "find . -exec find {} \\;", "find . -ok rm \\;", "find . -exec ls \\; -execdir rm \\;",
 		},
 	},

@@ -60,9 +60,9 @@ func (s *sedScript) line() bool {
 		}
 		s.take("I")
 	default:
-		s.skip("0123456789")
+		s.skip(digits)
 		if s.take("~") {
-			s.skip("0123456789")
+			s.skip(digits)
 		}
 	}
 	return true
@@ -74,7 +74,7 @@ func (s *sedScript) command() bool {
 		return true
 	case s.take("q"):
 		s.skip(" \t")
-		s.skip("0123456789")
+		s.skip(digits)
 		return true
 	case s.take("s"):
 		return s.substitute()
@@ -94,7 +94,7 @@ func (s *sedScript) substitute() bool {
 	if !s.pattern(mark) || !s.text(mark) {
 		return false
 	}
-	s.skip("gpIi0123456789")
+	s.skip("gpIi" + digits)
 	return true
 }
 

@@ -263,7 +263,7 @@ func (k *checker) golang(words []word) error {
 			value = args[i+1].text
 		}
 		switch strings.Replace(name, "--", "-", 1) {
-		case "-exec", "-toolexec", "-vettool", "-overlay", "-modfile", "-compiler", "-gccgoflags", "-w":
+		case "-exec", "-toolexec", "-vettool", "-overlay", "-modfile", "-pkgdir", "-compiler", "-gccgoflags", "-w":
 			return refuse(words, name)
 		case "-ldflags":
 			if strings.Contains(value, "extld") || strings.Contains(value, "linkmode") {
@@ -295,7 +295,7 @@ func (k *checker) npm(words []word) error {
 			return refuse(words, w.raw)
 		}
 		for _, bad := range []string{"script-shell", "node-options", "prefix", "userconfig", "globalconfig"} {
-			if len(option) > 1 && strings.HasPrefix(bad, option) {
+			if len(option) > 1 && strings.HasPrefix(bad, strings.ToLower(option)) {
 				return refuse(words, w.raw)
 			}
 		}
@@ -342,7 +342,10 @@ func pytestLoads(text, next string) bool {
 	case "--pythonwarnings":
 		return strings.Contains(value, ".")
 	}
-	if !strings.HasPrefix(text, "-") || strings.HasPrefix(text, "--") {
+	switch {
+	case strings.HasPrefix(text, "@"):
+		return true // a file with further arguments
+	case !strings.HasPrefix(text, "-") || strings.HasPrefix(text, "--"):
 		return false
 	}
 	return pytestCluster(text, next)

@@ -117,7 +117,7 @@ func (k *checker) compound(c syntax.Command) error {
 	case *syntax.TimeClause:
 		return k.timeClause(c)
 	}
-	return denied(plainly, "%s is not allowed", describe(c))
+	return denied(plainly+" To set a variable, write it in front of the command, or give it to exec in env.", "%s is not allowed", describe(c))
 }
 
 func describe(c syntax.Command) string {
