@@ -49,10 +49,10 @@ var shapes = []string{
 
 // pieces are what an edit puts in.
 var pieces = []string{
-	"rm x", "$(rm x)", "`rm x`", "\\`rm x\\`", "'$(rm x)'", "\"$(rm x)\"", "\n", ";", "&", "&&", "||", "|", "!", "(", ")", "{", "}", "'", "\"", "`", "\\", "\\\n", "$", "$(", "${", "}",
+	"evil x", "$(evil x)", "`evil x`", "\\`evil x\\`", "'$(evil x)'", "\"$(evil x)\"", "\n", ";", "&", "&&", "||", "|", "!", "(", ")", "{", "}", "'", "\"", "`", "\\", "\\\n", "$", "$(", "${", "}",
 	"${x:-", "${x#", "${x%", "${x:=", "#", " #", "<<E", "<<'E'", "<<-E", "\nE\n", "\nE", "E", "\\E", "<", ">", ">>", "<&", ">&", "2>", ">/tmp/x", "</dev/null", "~", "~-", "*", "?", "[", "]",
-	"{a,b}", "{}", "a=b", "x=-delete", "PATH=/tmp", "RANDOM='a[$(rm x)]'", "OLDPWD=-delete", "case x in", "x)", ";;", "esac", "if", "then", "fi", "for x in", "do", "done", "while", "time", "in",
-	"-exec", "rm", "{} +", "\\;", "';'", "--", "-e", "-i", "-f", "-", "$x", "$@", "\"$x\"", "$((", "))", "$'\\''", " ", "\t", "é", "1", "ls", "cat", "xargs", "env", "\\$", "\\\\", "\"}", "'}", "e", "w /tmp/x",
+	"{a,b}", "{}", "a=b", "x=-delete", "PATH=/tmp", "RANDOM='a[$(evil x)]'", "OLDPWD=-delete", "case x in", "x)", ";;", "esac", "if", "then", "fi", "for x in", "do", "done", "while", "time", "in",
+	"-exec", "evil", "{} +", "\\;", "';'", "--", "-e", "-i", "-f", "-", "$x", "$@", "\"$x\"", "$((", "))", "$'\\''", " ", "\t", "é", "1", "ls", "cat", "xargs", "env", "\\$", "\\\\", "\"}", "'}", "e", "w /tmp/x",
 }
 
 var token = regexp.MustCompile(`\w+|\s+|\W`)
@@ -75,7 +75,7 @@ func (e *editor) allowed() trial {
 	}
 }
 
-// command composes one that is all quotes, expansions and comments, with rm
+// command composes one that is all quotes, expansions and comments, with evil
 // wherever there should be data. depth bounds how far it is nested.
 func (e *editor) command(depth int) string {
 	if depth == 0 {
@@ -126,7 +126,7 @@ func (e *editor) quoted(depth int, not string) string {
 	depth--
 	return e.oneOf(
 		func() string {
-			return e.quoted(depth, not) + e.pick("", "\n", "'", "#", "\\$(rm x)", "\\`rm x\\`", "E", "\nE") + e.quoted(depth, not)
+			return e.quoted(depth, not) + e.pick("", "\n", "'", "#", "\\$(evil x)", "\\`evil x\\`", "E", "\nE") + e.quoted(depth, not)
 		},
 		func() string { return "$(" + e.command(depth) + ")" + e.quoted(depth, not) },
 		func() string { return "`" + e.command(depth) + "`" + e.quoted(depth, not) },
@@ -140,7 +140,7 @@ func (e *editor) quoted(depth int, not string) string {
 func (e *editor) junk(not string) string {
 	var b strings.Builder
 	for range e.random.IntN(4) {
-		b.WriteString(e.pick("rm x", "$(rm x)", "`rm x`", "\nrm x\n", "'", `"`, "#", "\\", "E", "\nE\n", ")", "}", "${x}", "\\\n", ";", " ", "esac", "a"))
+		b.WriteString(e.pick("evil x", "$(evil x)", "`evil x`", "\nevil x\n", "'", `"`, "#", "\\", "E", "\nE\n", ")", "}", "${x}", "\\\n", ";", " ", "esac", "a"))
 	}
 	drop := func(r rune) rune {
 		if strings.ContainsRune(not, r) {
