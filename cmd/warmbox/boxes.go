@@ -38,7 +38,11 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 // newRedactor takes the values of the variables that are to be masked. One that
 // is not set has nothing to hide.
 func newRedactor(c *config, log *slog.Logger) *redact.Redactor {
+	env, _ := c.environment() // it was checked when it was read
 	var values []string
+	for name := range c.Secrets.Give {
+		values = append(values, env[name])
+	}
 	for _, name := range c.Secrets.Env {
 		value := strings.TrimSpace(os.Getenv(name))
 		if value != "" && len(value) < redact.MinValue {
@@ -131,7 +135,9 @@ func newProcess(log *slog.Logger) (*launch.Process, error) {
 }
 
 func boxSpec(c *config) sandbox.Spec {
+	env, _ := c.environment() // it was checked when it was read
 	return sandbox.Spec{
+		Env:   env,
 		Image: c.Images.Default, Network: c.Network, User: c.User,
 		Workspace: c.Workspace, ReadOnly: c.WorkspaceMode == "ro",
 		Memory: int64(c.Exec.Memory), CPUs: c.Exec.CPU, Pids: c.Exec.Pids, Tmp: int64(c.TmpSize),

@@ -57,6 +57,8 @@ func (c *config) rules() []rule {
 		{"output.whole", between(c.Output.Whole, 1, c.Output.Max)},
 		{"output.excerpt", between(c.Output.Excerpt, 500, max(c.Output.Whole, 500))},
 		{"output.max", between(c.Output.Max, 1000, 100_000)},
+		{"env", validNames(c.Env)},
+		{"secrets.give", c.givenSecrets()},
 		{"log.level", oneOf(strings.ToLower(c.Log.Level), "debug", "info", "warn", "error")},
 		{"log.format", oneOf(c.Log.Format, "text", "json")},
 		{"log.max_run", between(c.Log.MaxRun, 1<<10, 1<<50)},

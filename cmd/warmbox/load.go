@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -119,7 +120,7 @@ func (c *config) decode(text string) error {
 	// The decoder takes a key in any case, and then two keys for one setting.
 	known := c.keys()
 	for _, key := range md.Keys() {
-		if !slices.Contains(known, key.String()) && !isExample(key) {
+		if !slices.Contains(known, key.String()) && !c.inTable(key) {
 			return fmt.Errorf("%s, line %d: there is no setting %s%s", c.file, keyLine(text, key), key, didYouMean(key.String(), known))
 		}
 	}
@@ -131,10 +132,13 @@ func (c *config) decode(text string) error {
 	return nil
 }
 
-// isExample reports whether a key is an entry of the one table whose keys are
-// the user's own.
-func isExample(key toml.Key) bool {
-	return len(key) == 3 && key[0] == "commands" && key[1] == "examples"
+// inTable reports whether a key is one that the user may choose, within a
+// setting that is a table.
+func (c *config) inTable(key toml.Key) bool {
+	table := key[:len(key)-1].String()
+	return slices.ContainsFunc(c.table(), func(s setting) bool {
+		return s.key == table && reflect.TypeOf(s.to).Elem().Kind() == reflect.Map
+	})
 }
 
 // keys lists all that a file may have: settings, and the sections that they

@@ -23,7 +23,7 @@ func connectClient(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd := exec.Command("warmbox", append([]string{"stdio"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "DOCKER_HOST", "WARMBOX_BACKEND", "WARMBOX_EXEC_WHITELIST"} {
+	for _, name := range []string{"HOME", "PATH", "DOCKER_HOST", "WARMBOX_BACKEND", "WARMBOX_EXEC_WHITELIST", "DEPLOY_KEY"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+filepath.Join(ts.Getenv("HOME"), "state"))

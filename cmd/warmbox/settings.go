@@ -27,6 +27,8 @@ type settings struct {
 	TmpSize       size   `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
 	MaxBoxes      int    `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
 
+	Env map[string]string `toml:"env" arg:"TABLE" help:"variables that every command sees; in the file only"`
+
 	Docker struct {
 		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if empty, it is looked for"`
 		Path string `toml:"path" default:"auto" arg:"PATH" help:"how boxes are reached: socket, relay, or auto, what works"`
@@ -83,7 +85,8 @@ type settings struct {
 	} `toml:"log"`
 
 	Secrets struct {
-		Env []string `toml:"env" arg:"NAMES" help:"environment variables of warmbox whose values no reply shows; keys of well-known forms it never shows"`
+		Give map[string]string `toml:"give" arg:"TABLE" help:"variables that every command sees and no answer shows, by where their values are: env:NAME or file:PATH; in the file only"`
+		Env  []string          `toml:"env" arg:"NAMES" help:"environment variables of warmbox whose values no reply shows; keys of well-known forms it never shows"`
 	} `toml:"secrets"`
 
 	HTTP struct {

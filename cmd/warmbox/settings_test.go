@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,8 +64,8 @@ func TestExampleShowsEveryDefault(t *testing.T) {
 		if list, ok := s.to.(*[]string); ok && len(*list) == 0 {
 			*list = nil // an empty one is none
 		}
-		if table, ok := s.to.(*map[string][]string); ok && len(*table) == 0 {
-			*table = nil
+		if v := reflect.ValueOf(s.to).Elem(); v.Kind() == reflect.Map && v.Len() == 0 {
+			v.SetZero()
 		}
 	}
 	if diff := cmp.Diff(mustLoad(t, nil).settings, shown); diff != "" {
@@ -198,6 +199,11 @@ func TestFileRefusals(t *testing.T) {
 		"[exec]\nenv = {a = 1}\n":                                            "line 2: there is no setting exec.env",
 		"[exec]\ntimeout = 60\n":                                             `line 2 (last key "exec.timeout"): "60" is not a duration`,
 		"[exec]\nmemory = \"lots\"\n":                                        `"lots" is not a size`,
+		"[env]\n\"A B\" = \"x\"\n":                                           `env in `,
+		"[secrets.give]\nA = \"hunter2\"\n":                                  `"env:NAME" or "file:PATH"`,
+		"[secrets.give]\nA = \"env:NO_SUCH\"\n":                              "there is nothing in env:NO_SUCH",
+		"[secrets.give]\nA = \"file:/etc/passwd\"\n":                         "chmod 600 /etc/passwd",
+		"[env]\nA = \"x\"\n[secrets.give]\nA = \"env:HOME\"\n":               "A is in [env] too",
 		"[commands]\nallow = \"ls\"\n":                                       "line 2",
 		"commands.examples.ls = [\"ls\"]\n":                                  `the examples of "ls": no list has that entry`,
 		"commands.allow = [\"ls\"]\ncommands.examples.ls = [\"ls; rm x\"]\n": `the examples of "ls": "ls; rm x" is denied: command not in whitelist: rm`,

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// maxEnvironment bounds what the configuration adds to the environment of
+// commands. It comes to a box in one message, with what start adds.
+const maxEnvironment = 12 << 10
+
+// environment is what every command sees besides the few variables that are
+// warmbox's own: [env], and the secrets that are given away. It goes to the agent
+// with its first message, so that it is on no disk, in no command line and in
+// nothing that the engine tells.
+func (c *config) environment() (map[string]string, error) {
+	env := maps.Clone(c.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets.Give)) {
+		value, err := secret(c.Secrets.Give[name])
+		if err != nil {
+			return nil, fmt.Errorf("the secret %s: %w", name, err)
+		}
+		env[name] = value
+	}
+	written, err := json.Marshal(env)
+	if err == nil && len(written) > maxEnvironment {
+		err = fmt.Errorf("the variables for commands have %d bytes, more than the %d that fit", len(written), maxEnvironment)
+	}
+	return env, err
+}
+
+// secret reads a value from where it is said to be: "env:NAME", a variable of
+// warmbox itself, or "file:PATH".
+func secret(from string) (value string, err error) {
+	kind, where, _ := strings.Cut(from, ":")
+	switch kind {
+	case "env":
+		value = os.Getenv(where)
+	case "file":
+		value, err = privateFile(where)
+	default:
+		return "", errors.New(`say where it is, "env:NAME" or "file:PATH"; a value itself does not belong into a configuration`)
+	}
+	value = strings.TrimRight(value, "\r\n")
+	if err == nil && value == "" {
+		err = fmt.Errorf("there is nothing in %s", from)
+	}
+	if strings.ContainsRune(value, 0) {
+		err = fmt.Errorf("there is a NUL byte in %s, which no variable can have", from)
+	}
+	return value, err
+}
+
+// privateFile reads a file that nobody else can.
+func privateFile(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	// Windows has no such modes, and shows none that are of use.
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+		return "", fmt.Errorf("%s is open to other users (mode %04o); try: chmod 600 %s", name, mode, name)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxEnvironment))
+	return string(text), err
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// validNames sees that a table's keys can be variables.
+func validNames(table map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if !variableName.MatchString(name) {
+			return fmt.Errorf("%q cannot be the name of a variable", name)
+		}
+	}
+	return nil
+}
+
+// givenSecrets sees that they are there, and that no name is given twice.
+func (c *config) givenSecrets() error {
+	if err := validNames(c.Secrets.Give); err != nil {
+		return err
+	}
+	for name := range c.Secrets.Give {
+		if _, twice := c.Env[name]; twice {
+			return fmt.Errorf("%s is in [env] too; leave one of them out", name)
+		}
+	}
+	_, err := c.environment()
+	return err
+}
