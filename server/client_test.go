@@ -10,6 +10,7 @@ import (
 	"time"
 
 	mcpclient "github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -187,13 +188,26 @@ func connectSDK(t *testing.T, transport sdk.Transport) sdkClient {
 	return sdkClient{session}
 }
 
+// httpClient returns one that shows the token and leaves no connection behind.
+func httpClient() *http.Client {
+	return &http.Client{Transport: withToken{&http.Transport{DisableKeepAlives: true}}}
+}
+
+type withToken struct{ http.RoundTripper }
+
+func (w withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	return w.RoundTripper.RoundTrip(r)
+}
+
 func TestGoClientInProcess(t *testing.T) {
 	c, err := mcpclient.NewInProcessClient(newServer(t).mcp())
 	converse(t, connectGo(t, c, err))
 }
 
 func TestGoClientHTTP(t *testing.T) {
-	c, err := mcpclient.NewStreamableHttpClient(listen(t, newServer(t), HTTP{}) + "/mcp")
+	c, err := mcpclient.NewStreamableHttpClient(listen(t, newServer(t), HTTP{})+"/mcp", transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + testToken}))
 	converse(t, connectGo(t, c, err))
 }
 
@@ -203,12 +217,10 @@ func TestSDKClientStdio(t *testing.T) {
 
 func TestSDKClientHTTP(t *testing.T) {
 	url := listen(t, newServer(t), HTTP{}) + "/mcp"
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	converse(t, connectSDK(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}))
+	converse(t, connectSDK(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: httpClient()}))
 }
 
 func TestSDKClientSSE(t *testing.T) {
 	url := listen(t, newServer(t), HTTP{SSE: true}) + "/sse"
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	converse(t, connectSDK(t, &sdk.SSEClientTransport{Endpoint: url, HTTPClient: client}))
+	converse(t, connectSDK(t, &sdk.SSEClientTransport{Endpoint: url, HTTPClient: httpClient()}))
 }

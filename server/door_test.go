@@ -47,12 +47,15 @@ func trySend(ctx context.Context, method, url, body string, header ...string) (*
 	req.Close = true
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+testToken)
 	for pair := range slices.Chunk(header, 2) {
 		switch {
 		case pair[0] == "Host":
 			req.Host = pair[1]
 		case pair[1] == "":
 			req.Header.Del(pair[0])
+		case pair[0] == "Authorization" || pair[0] == "Content-Type":
+			req.Header.Set(pair[0], pair[1])
 		default:
 			req.Header.Add(pair[0], pair[1])
 		}
@@ -81,11 +84,16 @@ const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 
 func TestDoor(t *testing.T) {
 	const token = "open sesame"
-	h := HTTP{Token: token, SSE: true, AllowHosts: []string{"box.example"}, AllowOrigins: []string{"https://app.example"}}
+	h := HTTP{
+		Tokens: map[string]string{"alice": token, "bob": "open barley", "carol": "open rice"},
+		SSE:    true, AllowHosts: []string{"box.example"}, AllowOrigins: []string{"https://app.example"},
+	}
 	base := listen(t, newServer(t), h)
 	authorized := []string{"Authorization", "Bearer " + token}
 	session := connect(t, base+"/mcp", authorized...)
 	mine := append(authorized, "Mcp-Session-Id", session)
+	deep := strings.Repeat("[", 1_000_000) + strings.Repeat("]", 1_000_000)
+	nobody := []string{"Authorization", ""}
 	with := func(headers []string, more ...string) []string { return append(slices.Clip(headers), more...) }
 
 	for _, test := range []struct {
@@ -100,8 +108,8 @@ func TestDoor(t *testing.T) {
 		{"loopback of version 6", "POST", "/mcp", ping, with(mine, "Host", "[::1]:8811"), 200},
 		{"allowed origin", "POST", "/mcp", ping, with(mine, "Origin", "https://app.example"), 200},
 		{"own origin", "POST", "/mcp", ping, with(mine, "Origin", base), 200},
-		{"charset", "POST", "/mcp", ping, with(mine, "Content-Type", "", "Content-Type", "application/json; charset=utf-8"), 200},
-		{"health", "GET", "/healthz", "", nil, 200},
+		{"charset", "POST", "/mcp", ping, with(mine, "Content-Type", "application/json; charset=utf-8"), 200},
+		{"health", "GET", "/healthz", "", nobody, 200},
 
 		{"evil host", "POST", "/mcp", ping, with(mine, "Host", "evil.example"), 403},
 		{"evil host that looks right", "POST", "/mcp", ping, with(mine, "Host", "127.0.0.1.evil.example"), 403},
@@ -114,12 +122,14 @@ func TestDoor(t *testing.T) {
 		{"evil origin of the stream", "GET", "/sse", "", with(authorized, "Origin", "https://evil.example"), 403},
 		{"evil origin of a message", "POST", "/message?sessionId=x", ping, with(authorized, "Origin", "https://evil.example"), 403},
 
-		{"no token", "POST", "/mcp", ping, []string{"Mcp-Session-Id", session}, 401},
+		{"no token", "POST", "/mcp", ping, []string{"Authorization", "", "Mcp-Session-Id", session}, 401},
+		{"empty token", "POST", "/mcp", ping, []string{"Authorization", "Bearer ", "Mcp-Session-Id", session}, 401},
 		{"wrong token", "POST", "/mcp", ping, []string{"Authorization", "Bearer open", "Mcp-Session-Id", session}, 401},
 		{"other scheme", "POST", "/mcp", ping, []string{"Authorization", "Basic " + token, "Mcp-Session-Id", session}, 401},
-		{"no token to the stream", "GET", "/sse", "", nil, 401},
-		{"no token to a message", "POST", "/message?sessionId=x", ping, nil, 401},
-		{"no token to end a session", "DELETE", "/mcp", "", []string{"Mcp-Session-Id", session}, 401},
+		{"token in the URL", "POST", "/mcp?token=open+sesame&access_token=open+sesame", ping, []string{"Authorization", "", "Mcp-Session-Id", session}, 401},
+		{"no token to the stream", "GET", "/sse", "", nobody, 401},
+		{"no token to a message", "POST", "/message?sessionId=x", ping, nobody, 401},
+		{"no token to end a session", "DELETE", "/mcp", "", []string{"Authorization", "", "Mcp-Session-Id", session}, 401},
 
 		{"stream of its own", "GET", "/mcp", "", mine, 405},
 		{"head", "HEAD", "/mcp", "", mine, 405},
@@ -127,10 +137,11 @@ func TestDoor(t *testing.T) {
 		{"options without an origin", "OPTIONS", "/mcp", "", mine, 405},
 		{"end a session where there are none", "DELETE", "/mcp", "", with(mine, "Mcp-Protocol-Version", "2026-07-28"), 405},
 
-		{"text", "POST", "/mcp", ping, with(mine, "Content-Type", "", "Content-Type", "text/plain"), 415},
+		{"text", "POST", "/mcp", ping, with(mine, "Content-Type", "text/plain"), 415},
 		{"no type", "POST", "/mcp", ping, with(mine, "Content-Type", ""), 415},
-		{"form to a message", "POST", "/message?sessionId=x", ping, with(authorized, "Content-Type", "", "Content-Type", "text/plain"), 415},
+		{"form to a message", "POST", "/message?sessionId=x", ping, with(authorized, "Content-Type", "text/plain"), 415},
 		{"too large", "POST", "/mcp", strings.Repeat(" ", maxBody+1), mine, 413},
+		{"6 MB that are a message", "POST", "/mcp", toolCall(2, "exec", `{"cmd":"true","stdin":"`+strings.Repeat("x", 6_000_000)+`"}`), mine, 413},
 		{"too large a message", "POST", "/message?sessionId=x", strings.Repeat(" ", maxBody+1), authorized, 413},
 
 		{"no session", "POST", "/mcp", ping, authorized, 400},
@@ -139,6 +150,9 @@ func TestDoor(t *testing.T) {
 		{"unknown stream", "POST", "/message?sessionId=nosuch", ping, authorized, 404},
 		{"unknown path", "POST", "/", ping, mine, 404},
 		{"no JSON", "POST", "/mcp", "no", mine, 400},
+		{"deep", "POST", "/mcp", strings.Repeat("[", 1_000_000), mine, 400},
+		{"deep parameters", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + deep + `}`, mine, 400},
+		{"deep arguments", "POST", "/mcp", toolCall(1, "exec", `{"cmd":`+deep+`}`), mine, 400},
 		{"several messages", "POST", "/mcp", "[" + ping + "]", mine, 400},
 		{"unknown version", "POST", "/mcp", ping, with(mine, "Mcp-Protocol-Version", "1999-01-01"), 400},
 		{"notification", "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, mine, 202},
@@ -171,19 +185,28 @@ func TestDoor(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
+	tokens := map[string]string{"x": testToken}
 	for listen, safe := range map[string]bool{
 		"127.0.0.1:0": true, "localhost:0": true, "[::1]:0": true, "127.0.0.2:0": true,
 		":0": false, "0.0.0.0:0": false, "[::]:0": false, "192.0.2.1:0": false, "localhost.evil.example:0": false, "nonsense": false,
 	} {
-		if err := (HTTP{Listen: listen}).check(); (err == nil) != safe {
-			t.Errorf("listen on %s without a token: %v", listen, err)
+		if err := (HTTP{Listen: listen, Tokens: tokens}).check(); (err == nil) != safe {
+			t.Errorf("listen on %s without TLS: %v", listen, err)
+		}
+		for _, tokens := range []map[string]string{nil, {"x": ""}, {"x": testToken, "y": testToken}} {
+			if err := (HTTP{Listen: listen, Tokens: tokens, Insecure: true}).check(); err == nil {
+				t.Errorf("would listen on %s with the tokens %q", listen, tokens)
+			}
 		}
 	}
-	if err := (HTTP{Listen: "0.0.0.0:0", Token: "x"}).check(); err != nil {
-		t.Error(err)
+	for _, h := range []HTTP{{Insecure: true}, {Cert: "cert.pem", Key: "key.pem"}} {
+		h.Listen, h.Tokens = "0.0.0.0:0", tokens
+		if err := h.check(); err != nil {
+			t.Errorf("%+v: %v", h, err)
+		}
 	}
 	s := newServer(t)
-	if err := s.ListenAndServe(t.Context(), HTTP{Listen: "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "token") {
+	if err := s.ListenAndServe(t.Context(), HTTP{Listen: "127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), "without a token") {
 		t.Errorf("ListenAndServe: %v", err)
 	}
 }
@@ -330,6 +353,7 @@ func TestHangUp(t *testing.T) {
 	base := listen(t, s, HTTP{SSE: true})
 	ctx, hangUp := context.WithCancel(t.Context())
 	req, _ := http.NewRequestWithContext(ctx, "GET", base+"/sse", nil)
+	req.Header.Set("Authorization", "Bearer "+testToken)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -410,10 +434,12 @@ func TestShutdown(t *testing.T) {
 	s := newServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, served := make(chan string, 1), make(chan error, 1)
-	h := HTTP{Listen: "127.0.0.1:0", SSE: true, Ready: func(addr net.Addr) { ready <- "http://" + addr.String() }}
+	h := HTTP{Listen: "127.0.0.1:0", Tokens: map[string]string{"tester": testToken}, SSE: true, Ready: func(addr net.Addr) { ready <- "http://" + addr.String() }}
 	go func() { served <- s.ListenAndServe(ctx, h) }()
 	base := <-ready
-	stream, err := http.Get(base + "/sse")
+	req, _ := http.NewRequest("GET", base+"/sse", nil)
+	req.Header.Set("Authorization", "Bearer "+testToken)
+	stream, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,6 +450,7 @@ func TestShutdown(t *testing.T) {
 		defer close(answered)
 		req, _ := http.NewRequest("POST", base+"/mcp", strings.NewReader(toolCall(2, "exec", `{"cmd":"trap '' TERM; sleep 1000"}`)))
 		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+testToken)
 		req.Header.Set("Mcp-Session-Id", id)
 		if resp, err := http.DefaultClient.Do(req); err == nil {
 			resp.Body.Close()

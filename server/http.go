@@ -3,6 +3,8 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -17,13 +19,26 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// DefaultListen is where an HTTP server listens if nothing else is said: where
-// only programs of the same machine reach it.
-const DefaultListen = "127.0.0.1:8811"
+const (
+	// DefaultListen is where only programs of the same machine reach a server.
+	DefaultListen = "127.0.0.1:8811"
+
+	// DefaultMaxConns has room for a call under way from each of a hundred
+	// agents, and a few more of each. A connection costs some 20 KB.
+	DefaultMaxConns = 1024
+
+	// DefaultMaxRate is far above what models do, each of which thinks between
+	// its calls, and far below what keeps a core busy.
+	DefaultMaxRate = 200
+)
 
 const (
 	headerTimeout = 10 * time.Second
 	keepAlive     = 2 * time.Minute
+
+	// maxRefusals is how many requests without a token are answered with a
+	// reason, and logged, in a second.
+	maxRefusals = 50
 
 	// shutdownTimeout is how long answers that are being written may take when
 	// the server ends.
@@ -33,13 +48,28 @@ const (
 // HTTP says where an HTTP server listens, and whom it lets in.
 type HTTP struct {
 	Listen string // host:port; "" is DefaultListen
-	Token  string // that clients must show as bearer; needed wherever others than this machine can reach Listen
-	SSE    bool   // serves the older transport too, under /sse and /message
+
+	// Tokens are what clients show as bearer, by the names of those who were
+	// given one each. There is at least one, since whoever calls may run
+	// commands, and even this machine has other users and web pages. What
+	// clients with one of them have does not exist for those with another.
+	Tokens map[string]string
+
+	// Cert and Key are files; with them the server speaks HTTPS. Without, it
+	// listens where others than this machine reach it only if Insecure says so:
+	// who sees a token pass may run commands too.
+	Cert, Key string
+	Insecure  bool
+
+	SSE bool // serves the older transport too, under /sse and /message
 
 	// AllowHosts are names under which clients may address the server, beside
 	// those of the loopback and of Listen; AllowOrigins are those of web pages,
 	// "https://example.com", that may speak to it.
 	AllowHosts, AllowOrigins []string
+
+	MaxConns int // connections of clients at once; 0 is DefaultMaxConns
+	MaxRate  int // requests a second with one token; 0 is DefaultMaxRate
 
 	Ready func(addr net.Addr) // is told where it listens, before the first request; may be nil
 }
@@ -52,25 +82,71 @@ func (s *Server) ListenAndServe(ctx context.Context, h HTTP) error {
 	if err := h.check(); err != nil {
 		return errors.Join(err, s.closeBoxes())
 	}
+	secure, err := h.tls()
+	if err != nil {
+		return errors.Join(err, s.closeBoxes())
+	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.Listen)
 	if err != nil {
 		err = sandbox.Errorf(sandbox.InvalidArgument, "Choose another address, or end the program that listens there.", "cannot serve HTTP: %w", err)
 		return errors.Join(err, s.closeBoxes())
 	}
-	return s.serve(ctx, ln, h)
+	return s.serve(ctx, ln, secure, h)
 }
 
 // check refuses to be reached by strangers: who may call may run commands.
 func (h HTTP) check() error {
 	host, _, err := net.SplitHostPort(h.Listen)
-	if err != nil {
+	switch {
+	case err != nil:
 		return sandbox.Errorf(sandbox.InvalidArgument, `Give a host and a port, such as "127.0.0.1:8811".`, "cannot listen on %q: %w", h.Listen, err)
+	case !isLoopback(host) && h.Cert == "" && !h.Insecure:
+		return sandbox.Errorf(sandbox.InvalidArgument, "Give a certificate and its key, listen on 127.0.0.1, or allow it as insecure.",
+			"will not listen on %q without TLS: whoever sees a token pass could run commands", h.Listen)
 	}
-	if h.Token == "" && !isLoopback(host) {
-		return sandbox.Errorf(sandbox.InvalidArgument, "Set a token, or listen on 127.0.0.1.",
-			"will not listen on %q without a token: whoever reaches it could run commands", h.Listen)
+	return checkTokens(h.Tokens)
+}
+
+func checkTokens(tokens map[string]string) error {
+	if len(tokens) == 0 {
+		return sandbox.Errorf(sandbox.InvalidArgument, "Set a token.", "will not serve HTTP without a token: whoever reaches it could run commands")
+	}
+	names := map[string]string{} // by token
+	for name, token := range tokens {
+		if token == "" {
+			return sandbox.Errorf(sandbox.InvalidArgument, "Make one of 16 characters or more.", "the token of %q is empty", name)
+		}
+		if other, taken := names[token]; taken {
+			return sandbox.Errorf(sandbox.InvalidArgument, "Give each a token of its own.", "%q and %q have the same token", name, other)
+		}
+		names[token] = name
 	}
 	return nil
+}
+
+// tls returns nil where none is wanted. The files are read anew for each client
+// that connects, so that a renewed certificate needs no restart: that would end
+// every box.
+func (h HTTP) tls() (*tls.Config, error) {
+	if h.Cert == "" {
+		return nil, nil
+	}
+	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
+		return &pair, err
+	}
+	if _, err := load(nil); err != nil {
+		return nil, sandbox.Errorf(sandbox.InvalidArgument, "Both are files in PEM form; the first holds the certificate and those that it builds on.",
+			"cannot use the certificate %s with the key %s: %w", h.Cert, h.Key, err)
+	}
+	return &tls.Config{GetCertificate: load}, nil
+}
+
+func (h HTTP) scheme() string {
+	if h.Cert == "" {
+		return "http"
+	}
+	return "https"
 }
 
 // isLoopback tells whether only this machine reaches a host. A name may mean
@@ -80,22 +156,23 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-func (s *Server) serve(ctx context.Context, ln net.Listener, h HTTP) error {
+func (s *Server) serve(ctx context.Context, ln net.Listener, secure *tls.Config, h HTTP) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := s.newDoor(h)
-	srv := &http.Server{
-		Handler:           d.routes(),
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       keepAlive,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.logger().Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
+	d := s.newDoor(ln.(*net.TCPListener), h)
+	srv := d.httpServer(ctx, secure)
 	var wg sync.WaitGroup
 	served := make(chan error, 1)
-	wg.Go(func() { served <- srv.Serve(ln) })
-	wg.Go(func() { d.sessions.sweep(ctx) })
+	wg.Go(func() {
+		if secure == nil {
+			served <- srv.Serve(d.gate)
+		} else {
+			served <- srv.ServeTLS(d.gate, "", "")
+		}
+	})
+	for _, h := range d.holders {
+		wg.Go(func() { h.sessions.sweep(ctx) })
+	}
 	if h.Ready != nil {
 		h.Ready(ln.Addr())
 	}
@@ -109,6 +186,19 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h HTTP) error {
 	err = errors.Join(err, s.shutdown(context.WithoutCancel(ctx), srv, d))
 	wg.Wait()
 	return err
+}
+
+func (d *door) httpServer(ctx context.Context, secure *tls.Config) *http.Server {
+	return &http.Server{
+		Handler:           d.routes(),
+		TLSConfig:         secure,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       keepAlive,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withConn,
+	}
 }
 
 // shutdown ends the boxes beside the requests: what waits for a command ends
@@ -126,18 +216,20 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, d *door) error 
 	return <-closed
 }
 
-func (s *Server) newDoor(h HTTP) *door {
+func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 	m := s.mcp()
 	cors := []mcpserver.CORSOption{
 		// With no origin mcp-go would allow any to read the older transport's
 		// stream, so there is always one: the server's own, which needs none.
-		mcpserver.WithCORSAllowedOrigins(append([]string{"http://" + h.Listen}, h.AllowOrigins...)...),
+		mcpserver.WithCORSAllowedOrigins(append([]string{h.scheme() + "://" + h.Listen}, h.AllowOrigins...)...),
 		mcpserver.WithCORSAllowedHeaders(corsHeaders...),
 	}
 	return &door{
-		HTTP:     h,
-		logger:   s.logger(),
-		sessions: &sessions{release: s.Manager.Release, all: map[string]*session{}},
+		HTTP:      h,
+		logger:    s.logger(),
+		gate:      &gate{TCPListener: ln, most: cmp.Or(h.MaxConns, DefaultMaxConns)},
+		holders:   s.holders(h),
+		strangers: newBucket(maxRefusals),
 		stream: mcpserver.NewStreamableHTTPServer(m,
 			mcpserver.WithStateLess(true),
 			mcpserver.WithDisableStreaming(true),
@@ -159,4 +251,16 @@ func (s *Server) newDoor(h HTTP) *door {
 			}),
 		),
 	}
+}
+
+func (s *Server) holders(h HTTP) (list []*holder) {
+	for name, token := range h.Tokens {
+		list = append(list, &holder{
+			name:     name,
+			token:    sha256.Sum256([]byte(token)),
+			sessions: &sessions{release: s.Manager.Release, all: map[string]*session{}},
+			rate:     newBucket(cmp.Or(h.MaxRate, DefaultMaxRate)),
+		})
+	}
+	return list
 }

@@ -80,6 +80,9 @@ func stdioCommand(t testing.TB) *exec.Cmd {
 	return cmd
 }
 
+// testToken is what clients show, but for those that are to be refused.
+const testToken = "a token for tests"
+
 // listen serves HTTP until the test ends, and returns where.
 func listen(t testing.TB, s *Server, h HTTP) string {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,6 +90,9 @@ func listen(t testing.TB, s *Server, h HTTP) string {
 	h.Ready = func(addr net.Addr) { ready <- addr }
 	if h.Listen == "" {
 		h.Listen = "127.0.0.1:0"
+	}
+	if h.Tokens == nil {
+		h.Tokens = map[string]string{"tester": testToken}
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.ListenAndServe(ctx, h) }()
@@ -98,7 +104,7 @@ func listen(t testing.TB, s *Server, h HTTP) string {
 	})
 	select {
 	case addr := <-ready:
-		return "http://" + addr.String()
+		return h.scheme() + "://" + addr.String()
 	case err := <-served:
 		served <- nil
 		t.Fatalf("ListenAndServe: %v", err)

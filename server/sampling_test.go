@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,8 +85,7 @@ func overStdio(t *testing.T, s *Server) sdk.Transport {
 }
 
 func overHTTP(t *testing.T, s *Server) sdk.Transport {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	return &sdk.StreamableClientTransport{Endpoint: listen(t, s, HTTP{}) + "/mcp", HTTPClient: client}
+	return &sdk.StreamableClientTransport{Endpoint: listen(t, s, HTTP{}) + "/mcp", HTTPClient: httpClient()}
 }
 
 // failingRun leaves a trace of each time that it is run.

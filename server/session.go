@@ -29,10 +29,10 @@ const (
 	// find its session, and what it started, in the morning.
 	idleTimeout = 24 * time.Hour
 
-	// maxSessions is how many sessions are known at once, a few hundred bytes
-	// each. One more makes the server forget the one that has been idle for
-	// longest: scripts that connect every second and never say goodbye must
-	// not lock everybody out for a day.
+	// maxSessions is how many sessions of one token are known at once, a few
+	// hundred bytes each. One more makes the server forget the one that has
+	// been idle for longest: scripts that connect every second and never say
+	// goodbye must not lock everybody out for a day.
 	maxSessions = 10_000
 )
 
@@ -51,7 +51,7 @@ type callerKey struct{}
 // Owner says whose call it is that a tool handles: the name under which a
 // sandbox.Manager keeps the boxes of a client. On stdio it is always the same;
 // on HTTP it is the session's, and where the protocol knows no sessions, from
-// 2026-07-28 on, one made of the client's name and the token that it showed.
+// 2026-07-28 on, one made of the client's name and that of the token it showed.
 func Owner(ctx context.Context) string {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
 		return c.session.id
@@ -143,7 +143,7 @@ func (s *session) touch() {
 	s.mu.Unlock()
 }
 
-// sessions are those of the clients that come over HTTP.
+// sessions are those of the clients that come over HTTP with one token.
 type sessions struct {
 	release func(owner string) // gives back all that a session had
 
@@ -154,9 +154,10 @@ type sessions struct {
 // open makes a session that nobody can guess the id of.
 func (t *sessions) open() *session { return t.known(rand.Text()) }
 
-// client returns the session of a client that the protocol gives none.
-func (t *sessions) client(name, token string) *session {
-	sum := sha256.Sum256([]byte(token + "\x00" + name))
+// client returns the session of a client that the protocol gives none. The name
+// of its token is part of it: clients of two owners may call themselves alike.
+func (t *sessions) client(name, holder string) *session {
+	sum := sha256.Sum256([]byte(holder + "\x00" + name))
 	return t.known("client-" + hex.EncodeToString(sum[:16]))
 }
 

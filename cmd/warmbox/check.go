@@ -16,7 +16,7 @@ import (
 // check holds the values against what they may be, so that nobody behind it
 // needs to. The error names where the value came from.
 func (c *config) check() error {
-	for _, r := range append(c.rules(), c.summaryRules()...) {
+	for _, r := range slices.Concat(c.rules(), c.summaryRules(), c.httpRules()) {
 		if r.err != nil {
 			return fmt.Errorf("%s: %w", c.origin[r.key], r.err)
 		}

@@ -38,6 +38,7 @@ func examine(ctx context.Context, c *call) error {
 	d.checkConfig()
 	logsKept := d.checkLogs()
 	d.checkSummary(ctx)
+	d.checkHTTP()
 	ready := true
 	if c.config.Backend == "docker" {
 		ready = d.checkEngine(ctx)

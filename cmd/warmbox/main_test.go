@@ -181,22 +181,3 @@ func TestHomeWithoutEnvironment(t *testing.T) {
 		t.Errorf("%q, %v", dir, err)
 	}
 }
-
-func TestToken(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	for text, want := range map[string]string{"s3cret\n": "s3cret", " s3cret": "s3cret", "": "", "\n": "", "two words": ""} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		token, err := readToken(file)
-		if token != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), file) {
-			t.Errorf("%q: %q, %v", text, token, err)
-		}
-	}
-	if token, err := readToken(""); token != "" || err != nil {
-		t.Errorf("no file: %q, %v", token, err)
-	}
-	if _, err := readToken(file + ".not"); err == nil {
-		t.Error("a file that is not there was read")
-	}
-}

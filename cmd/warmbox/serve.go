@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"net"
-	"strings"
+	"net/netip"
+	"os"
 
 	"github.com/warmbox/warmbox/server"
 )
@@ -21,12 +22,16 @@ func stdioCommand() command {
 }
 
 func httpCommand() command {
+	var showToken bool
 	return command{
 		name: "http", loud: true,
 		short: "serves many clients over HTTP",
-		long: "Serves MCP clients over streamable HTTP at /mcp. Each client has boxes of its own. It ends, and every box\n" +
-			"with it, on SIGTERM, SIGINT or SIGHUP.",
-		run: serveHTTP,
+		long: "Serves MCP clients over streamable HTTP at /mcp. Each client shows a token, and has boxes of its own. Where there\n" +
+			"is no file with tokens, one is made and kept. It ends, and every box with it, on SIGTERM, SIGINT or SIGHUP.",
+		flags: func(fs *flag.FlagSet) {
+			fs.BoolVar(&showToken, "show-token", false, "tells on standard error how to add it to a client, token and all, though that is no terminal")
+		},
+		run: func(ctx context.Context, c *call) error { return serveHTTP(ctx, c, showToken) },
 	}
 }
 
@@ -41,8 +46,8 @@ func serveStdio(ctx context.Context, c *call) error {
 	return s.ServeStdio(ctx, c.stdin, c.stdout)
 }
 
-func serveHTTP(ctx context.Context, c *call) error {
-	token, err := readToken(c.config.HTTP.TokenFile)
+func serveHTTP(ctx context.Context, c *call, showToken bool) error {
+	ring, err := c.config.keyring()
 	if err != nil {
 		return err
 	}
@@ -52,9 +57,73 @@ func serveHTTP(ctx context.Context, c *call) error {
 	}
 	h := c.config.HTTP
 	return s.ListenAndServe(ctx, server.HTTP{
-		Listen: h.Listen, Token: token, SSE: h.SSE, AllowHosts: h.AllowHosts, AllowOrigins: h.AllowOrigins,
-		Ready: func(addr net.Addr) { c.log.Info("serving", "url", "http://"+addr.String()+"/mcp") },
+		Listen: h.Listen, Tokens: ring.tokens, Cert: h.TLSCert, Key: h.TLSKey, Insecure: h.Insecure, SSE: h.SSE,
+		AllowHosts: h.AllowHosts, AllowOrigins: h.AllowOrigins, MaxConns: h.MaxConnections, MaxRate: h.MaxRate,
+		Ready: func(addr net.Addr) {
+			url := c.config.url(addr.String())
+			c.log.Info("serving", "url", url, "tokens", ring.file)
+			// Standard error may be kept by whoever started us, and a token in
+			// a journal is one that others read. A terminal keeps nothing.
+			if showToken || isTerminal(c.stderr) {
+				fmt.Fprintf(c.stderr, "To add it to a client:\n\n  %s\n\n", ring.line(url, true))
+			}
+		},
 	})
+}
+
+// url is where clients find what listens on an address. Where that is every
+// address of the machine, the first name that they may call it by is the best
+// that is known.
+func (c *config) url(listen string) string {
+	scheme := "http"
+	if c.HTTP.TLSCert != "" {
+		scheme = "https"
+	}
+	host, port, _ := net.SplitHostPort(listen)
+	if len(c.HTTP.AllowHosts) > 0 {
+		host = c.HTTP.AllowHosts[0]
+	} else if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + "/mcp"
+}
+
+func (c *config) httpRules() []rule {
+	h := &c.HTTP
+	return []rule{
+		{"http.tls_cert", needs(h.TLSCert, h.TLSKey, "http.tls_key")},
+		{"http.tls_key", needs(h.TLSKey, h.TLSCert, "http.tls_cert")},
+		{"http.tls_cert", c.makeAbsolute(&h.TLSCert, isRegular, "a file")},
+		{"http.tls_key", c.makeAbsolute(&h.TLSKey, isRegular, "a file")},
+		{"http.max_connections", between(h.MaxConnections, 1, 100_000)},
+		{"http.max_rate", between(h.MaxRate, 1, 100_000)},
+	}
+}
+
+// needs refuses a setting that means nothing without another.
+func needs(value, other, name string) error {
+	if value == "" || other != "" {
+		return nil
+	}
+	return fmt.Errorf("it needs %s beside it", name)
+}
+
+// checkHTTP tells how to add `warmbox http` to a client. What doctors say is
+// shown around, so it names the file of the token, which a shell reads.
+func (d *doctor) checkHTTP() {
+	file, err := ownTokenFile()
+	if d.config.HTTP.TokenFile == "" && err == nil {
+		if _, err := os.Lstat(file); os.IsNotExist(err) {
+			d.ok("http", "warmbox http makes a token when it starts for the first time, in "+file)
+			return
+		}
+	}
+	ring, err := d.config.keyring()
+	if err != nil {
+		d.fail("http", err)
+		return
+	}
+	d.say("ok", "http", "to add warmbox http to a client:", ring.line(d.config.url(d.config.HTTP.Listen), false))
 }
 
 func newServer(c *call) (*server.Server, error) {
@@ -71,22 +140,4 @@ func newServer(c *call) (*server.Server, error) {
 	}
 	set.Owner, set.Hurried = server.Owner, server.Hurried
 	return &server.Server{Manager: manager, Tools: set.Tools(), Resources: set.Resources(), Version: version(), Logger: c.log}, nil
-}
-
-func readToken(file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	text, err := readFile(file)
-	token := strings.TrimSpace(text)
-	switch {
-	case err == nil && token == "":
-		err = errors.New("there is nothing in " + file)
-	case err == nil && strings.ContainsAny(token, " \t\r\n"):
-		err = errors.New(file + " has more than one word, and a token is one")
-	}
-	if err != nil {
-		return "", fmt.Errorf("cannot read the token: %w", err)
-	}
-	return token, nil
 }

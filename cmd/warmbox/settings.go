@@ -90,11 +90,16 @@ type settings struct {
 	} `toml:"secrets"`
 
 	HTTP struct {
-		Listen       string   `toml:"listen" flag:"listen" default:"127.0.0.1:8811" arg:"ADDR" for:"http" help:"address and port; one that is not loopback needs a token"`
-		TokenFile    string   `toml:"token_file" flag:"token-file" arg:"FILE" for:"http" help:"file with the token that clients must send; if empty, they need none"`
-		SSE          bool     `toml:"sse" flag:"sse" default:"false" for:"http" help:"serve the older SSE transport too, at /sse"`
-		AllowHosts   []string `toml:"allow_hosts" flag:"allow-hosts" for:"http" help:"names that clients may call the server by, besides loopback's and the address it listens on"`
-		AllowOrigins []string `toml:"allow_origins" flag:"allow-origins" for:"http" help:"web pages that may call it, such as https://app.example.com"`
+		Listen         string   `toml:"listen" flag:"listen" default:"127.0.0.1:8811" arg:"ADDR" for:"http" help:"address and port; one that is not loopback needs TLS, or --insecure"`
+		TokenFile      string   `toml:"token_file" flag:"token-file" arg:"FILE" for:"http" help:"file with the token that clients must send, or with a line name = token for each; if empty, one is made and kept in the user's state directory"`
+		TLSCert        string   `toml:"tls_cert" flag:"tls-cert" arg:"FILE" for:"http" help:"certificate, in PEM form; with it, HTTPS is served"`
+		TLSKey         string   `toml:"tls_key" flag:"tls-key" arg:"FILE" for:"http" help:"its private key"`
+		Insecure       bool     `toml:"insecure" flag:"insecure" default:"false" for:"http" help:"listen without TLS where other machines see what passes, tokens too"`
+		MaxConnections int      `toml:"max_connections" flag:"max-connections" default:"1024" for:"http" help:"how many connections of clients stand at once"`
+		MaxRate        int      `toml:"max_rate" flag:"max-rate" default:"200" for:"http" help:"how many requests a second one token is good for"`
+		SSE            bool     `toml:"sse" flag:"sse" default:"false" for:"http" help:"serve the older SSE transport too, at /sse"`
+		AllowHosts     []string `toml:"allow_hosts" flag:"allow-hosts" for:"http" help:"names that clients may call the server by, besides loopback's and the address it listens on"`
+		AllowOrigins   []string `toml:"allow_origins" flag:"allow-origins" for:"http" help:"web pages that may call it, such as https://app.example.com"`
 	} `toml:"http"`
 }
 
