@@ -60,7 +60,21 @@ type Denial struct {
 func (d *Denial) Error() string { return d.Reason }
 
 func denied(accept, format string, args ...any) error {
+	for i, a := range args {
+		if text, ok := a.(string); ok {
+			args[i] = shorten(text)
+		}
+	}
 	return &Denial{Reason: fmt.Sprintf(format, args...), Accept: accept}
+}
+
+// shorten keeps a long word of a command from filling a reply.
+func shorten(text string) string {
+	const most = 100
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // Check returns nil if cmd may run with the variables of env added to its
@@ -255,23 +269,20 @@ func begins(words []word, entry []string) bool {
 // it, and a word that cannot be known may be the one that is denied.
 func (r *rules) notDenied(words []word) error {
 	for _, entry := range r.deny {
-		if len(words) < len(entry) {
-			continue
-		}
-		differs := func(i int) bool { return words[i].static && words[i].glob < 0 && words[i].text != entry[i] }
-		if !slices.ContainsFunc(indexes(entry), differs) {
+		if len(words) >= len(entry) && mayBegin(words, entry) {
 			return denied("", "command is denied: %s", strings.Join(entry, " "))
 		}
 	}
 	return nil
 }
 
-func indexes(entry []string) []int {
-	list := make([]int, len(entry))
-	for i := range list {
-		list[i] = i
+func mayBegin(words []word, entry []string) bool {
+	for i, w := range entry {
+		if words[i].static && words[i].glob < 0 && words[i].text != w {
+			return false
+		}
 	}
-	return list
+	return true
 }
 
 // named names a program that is not listed with as many words as the longest

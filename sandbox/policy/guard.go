@@ -50,7 +50,7 @@ func (k *checker) guarded(judge guard, words []word) error {
 			return denied("Write the arguments of "+name+" out, quoted where needed.", "%s can run other programs, so its arguments must be known beforehand: %s", name, w.raw)
 		}
 		if w.glob == 0 || w.glob > 0 && w.text[0] == '-' {
-			return denied("Quote the pattern: '"+w.text+"', or write ./ before it.", "%s in the arguments of %s may become the name of a file that it takes for an option", w.raw, name)
+			return denied("Quote the pattern: '"+shorten(w.text)+"', or write ./ before it.", "%s in the arguments of %s may become the name of a file that it takes for an option", w.raw, name)
 		}
 	}
 	return judge(k, words)
@@ -58,7 +58,7 @@ func (k *checker) guarded(judge guard, words []word) error {
 
 // refuse is what a guard says of an argument.
 func refuse(words []word, w string) error {
-	return denied("Leave "+w+" away.", "%s is not allowed for %s: it can run other programs or load code", w, words[0].text)
+	return denied("Leave "+shorten(w)+" away.", "%s is not allowed for %s: it can run other programs or load code", w, words[0].text)
 }
 
 // inner judges the command that a wrapper runs. Where it is fed, it gets further

@@ -68,7 +68,7 @@ func (k *checker) hereDocument(r *syntax.Redirect) error {
 		return denied("Begin it with <<'EOF', one in a line, and end it with EOF alone on a line.", "a here-document of this form is not allowed: shells read it differently")
 	}
 	if isQuoted {
-		k.literal = append(k.literal, span{uint(from), uint(to)})
+		k.literal = append(k.literal, span{from, to})
 		return nil
 	}
 	if k.hereDoc == 0 {
@@ -104,7 +104,7 @@ func delimiter(w *syntax.Word) (text string, isQuoted bool) {
 // where the line ends that ends it; to is -1 if none does for every shell. A line
 // that only begins with the delimiter ends it for bash in $(…).
 func (k *checker) hereBody(r *syntax.Redirect, end string) (from, to int) {
-	op := int(r.OpPos.Offset())
+	op := at(r.OpPos)
 	first := strings.IndexByte(k.src[op:], '\n')
 	if first < 0 {
 		return 0, -1
@@ -129,5 +129,5 @@ func (k *checker) hereBody(r *syntax.Redirect, end string) (from, to int) {
 // agrees reports whether the parser found the same body. It has none where the
 // first line is the last.
 func agrees(body *syntax.Word, from, to int) bool {
-	return body == nil || int(body.Pos().Offset()) == from && int(body.End().Offset()) == to
+	return body == nil || at(body.Pos()) == from && at(body.End()) == to
 }

@@ -33,13 +33,13 @@ var rule = []struct {
 		about: "expansions", list: readers,
 		allowed: []string{
 			"ls $x ${x} ${#x} ${x:-a} ${x-a} ${x:+a} ${x+a} ${x%a} ${x%%a} ${x#a} ${x##a}", `ls "$@" $* $# $? $$ $! $- $1 ${10}`, "ls ~ ~/x *.go a? [ab]* {a,b}", `cat "${f:-$(ls)}"`,
-			"ls `cat x`", "ls `cat \\`ls\\``", "ls $(cat $(ls))", "wc -l $(ls | head -1)", `ls ${x:-'a b'}`, `ls ${x:-"a b"}`, `ls "a$"`, "ls $",
+			"ls `cat x`", "ls `cat \\`ls\\``", "ls $(cat $(ls))", "wc -l $(ls | head -1)", `ls ${x:-'a b'}`, `ls ${x:-"a b"}`, `ls "a$"`, "ls $", "ls -\\\nl", "ls \"a\\\nb\"",
 		},
 		denied: []string{
 			"ls ${x:=a}", "ls ${x=a}", "ls ${x:?a}", "ls ${x?a}", "ls ${!x}", "ls ${x:1:2}", "ls ${x/a/b}", "ls ${x//a/b}", "ls ${x^}", "ls ${x,,}", "ls ${x@Q}", "ls ${x[0]}", "ls ${!x*}",
 			"ls $((1+1))", "ls $[1+1]", "ls $()", "ls ``", "ls $(# x\n)", "ls <(ls)", "ls >(ls)", "ls $'a'", `ls $"a"`, "ls @(a|b)", "ls ${ ls;}", "ls ${| ls;}", "ls $(<x)", "ls $(rm x)",
 			`ls "${x:-'$(rm x)'}"`, `ls "${x#'$(ls)'}"`, `ls "${x:-"a"}"`, `ls "${x:-\a}"`, "cat <<E\n${x:-'$(ls)'}\nE", "ls `rm x`", "ls `ls \\`rm x\\``", "ls \"`ls \"x\"`\"", "ls `ls '`'", "ls `ls \"\\$(rm x)\"`",
-			"ls $\\\n(rm x)", "ls <\\\n(rm x)", "ls &\\\n& ls", "ls x\\\n", "ls \"$\\\n(rm x)\"",
+			"ls $\\\n(rm x)", "ls <\\\n(rm x)", "ls &\\\n& ls", "ls x\\\n", "ls 2\\\n>x", "ls x\\\n;ls", "PA\\\nTH=x ls", "ls \"$\\\n(rm x)\"",
 		},
 	},
 	{

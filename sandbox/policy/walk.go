@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -21,13 +23,12 @@ type checker struct {
 // A budget is shared by the checkers of a text and of the texts within it.
 type budget struct{ calls, depth int }
 
-type span struct{ from, to uint }
+type span struct{ from, to int }
 
 const plainly = "Use simple commands with && || ; | ! ( ) { }, if, while, until, for x in …, case, $(…), and redirects to /tmp or /dev/null."
 
 func (k *checker) check() error {
-	// No name: it would stand in front of what the parser says.
-	file, err := syntax.NewParser(syntax.Variant(k.lang)).Parse(&shallowReader{k.src}, "")
+	file, err := parse(k.src, k.lang)
 	if err != nil {
 		return k.unparsed(err)
 	}
@@ -38,6 +39,18 @@ func (k *checker) check() error {
 		return err
 	}
 	return k.continuations()
+}
+
+// parse makes an error of a panic: a text that the parser does not survive must
+// not end the server, and is refused.
+func parse(text string, lang syntax.LangVariant) (file *syntax.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the parser failed: %v", r)
+		}
+	}()
+	// No name: it would stand in front of what the parser says.
+	return syntax.NewParser(syntax.Variant(lang)).Parse(&shallowReader{text}, "")
 }
 
 func (k *checker) unparsed(err error) error {
@@ -109,7 +122,7 @@ func (k *checker) compound(c syntax.Command) error {
 	case *syntax.IfClause:
 		return k.nested(func() error { return k.ifClause(c) })
 	case *syntax.WhileClause:
-		return firstError(func() error { return k.block(c.Cond) }, func() error { return k.block(c.Do) })
+		return k.block(slices.Concat(c.Cond, c.Do))
 	case *syntax.ForClause:
 		return k.forClause(c)
 	case *syntax.CaseClause:
@@ -136,28 +149,20 @@ func describe(c syntax.Command) string {
 	return "this kind of command"
 }
 
-func firstError(steps ...func() error) error {
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// binary does not call itself for the left side, which is as deep as the line
-// has operators.
+// binary judges a chain in the order in which it runs. The tree has the last
+// link on top, and is as deep as there are links.
 func (k *checker) binary(c *syntax.BinaryCmd) error {
+	links := []*syntax.Stmt{}
 	for {
 		if c.Op == syntax.PipeAll {
 			return denied("Write 2>&1 | instead.", "|& is not allowed: not every shell understands it")
 		}
-		if err := k.stmt(c.Y); err != nil {
-			return err
-		}
+		links = append(links, c.Y)
 		left, ok := c.X.Cmd.(*syntax.BinaryCmd)
-		if !ok || c.X.Background || len(c.X.Redirs) > 0 {
-			return k.stmt(c.X)
+		if x := c.X; !ok || x.Background || x.Coprocess || x.Disown || len(x.Redirs) > 0 {
+			links = append(links, x)
+			slices.Reverse(links)
+			return k.stmts(links)
 		}
 		c = left
 	}
@@ -270,24 +275,34 @@ func (k *checker) assign(a *syntax.Assign) error {
 
 // continuations judges the backslashes at the end of lines. Shells join the
 // lines before they read words, and disagree on what then becomes of a $ or a <
-// at the end of the first. So a blank must stand before the backslash. In a
-// comment it joins nothing, but our parser thinks it does.
+// at the end of the first. So there must be a blank before the backslash, or plain
+// characters on both sides. In a comment it joins nothing, but our parser thinks
+// it does.
 func (k *checker) continuations() error {
 	text := k.masked()
 	for at := range len(text) - 1 {
 		if text[at] != '\\' || text[at+1] != '\n' {
 			continue
 		}
-		before := strings.TrimRight(text[:at], `\`)
-		if escaped := (at-len(before))%2 == 1; escaped && !endsInComment(before) {
+		before, after := strings.TrimRight(text[:at], `\`), text[at+2:]
+		comment := endsInComment(before)
+		if escaped := (at-len(before))%2 == 1; escaped && !comment {
 			continue
 		}
-		joins := len(before) < at || before != "" && !strings.ContainsRune(" \t\n", rune(before[at-1]))
-		if joins || k.hereDoc > 0 && at > k.hereDoc || endsInComment(before) {
-			return denied("Put a blank before the backslash that ends a line.", "a backslash at the end of a line that joins two words, or stands in a comment or a here-document, is not allowed")
+		alone := len(before) == at && joinable(before, after)
+		if !alone || comment || k.hereDoc > 0 && at > k.hereDoc {
+			return denied("Put a blank before the backslash that ends a line.", "a backslash at the end of a line that stands behind %q, or in a comment or a here-document, is not allowed", before[max(0, len(before)-1):])
 		}
 	}
 	return nil
+}
+
+func joinable(before, after string) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_./,@%+-" + digits
+	if before == "" || strings.ContainsAny(before[len(before)-1:], " \t\n") {
+		return true
+	}
+	return after != "" && strings.Contains(plain, before[len(before)-1:]) && strings.Contains(plain, after[:1])
 }
 
 // endsInComment reports whether the last line of text may be a comment at its

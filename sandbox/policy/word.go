@@ -48,7 +48,7 @@ func (k *checker) part(p syntax.WordPart, in place) error {
 		if p.Dollar {
 			return denied(noDollar, "$'…' is not allowed: shells read it differently")
 		}
-		k.literal = append(k.literal, span{p.Left.Offset(), p.Right.Offset()})
+		k.literal = append(k.literal, span{at(p.Left), at(p.Right)})
 		if in != bare {
 			return quoteWithin()
 		}
@@ -70,6 +70,8 @@ func (k *checker) part(p syntax.WordPart, in place) error {
 	}
 	return denied(plainly, "this kind of expansion is not allowed: not every shell understands it")
 }
+
+func at(p syntax.Pos) int { return int(p.Offset()) }
 
 func quoteWithin() error {
 	return denied("Set a variable first, and use that.", "quotes or backslashes in the word of a quoted ${…} are not allowed: shells read them differently")
@@ -117,12 +119,12 @@ func (k *checker) substitution(c *syntax.CmdSubst, in place) error {
 // backslashes away, and only then parses. What our parser made of it in one go is
 // not looked at.
 func (k *checker) backquotes(c *syntax.CmdSubst, in place) error {
-	text, ok := backquoted(k.src[c.Left.Offset():])
-	end := c.Left.Offset() + uint(len(text)) + 1
-	if !ok || end != c.Right.Offset() || in != bare && strings.Contains(text, `"`) {
+	text, ok := backquoted(k.src[at(c.Left):])
+	end := at(c.Left) + len(text) + 1
+	if !ok || end != at(c.Right) || in != bare && strings.Contains(text, `"`) {
 		return denied("Write $(…).", "quotes of this kind within backquotes are not allowed: shells read them differently")
 	}
-	k.literal = append(k.literal, span{c.Left.Offset(), end})
+	k.literal = append(k.literal, span{at(c.Left), end})
 	inner := &checker{rules: k.rules, budget: k.budget, src: unescape(text, "\\$`"), lang: k.lang}
 	return inner.check()
 }
@@ -167,7 +169,7 @@ type word struct {
 }
 
 func (k *checker) read(w *syntax.Word) word {
-	r := word{raw: k.src[w.Pos().Offset():min(w.End().Offset(), uint(len(k.src)))], glob: -1}
+	r := word{raw: k.src[at(w.Pos()):min(at(w.End()), len(k.src))], glob: -1}
 	if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 {
 		r.plain = r.raw == lit.Value && isPlain(r.raw)
 	}
