@@ -35,6 +35,8 @@ func guardOf(program string) guard {
 		return (*checker).make
 	case "go":
 		return (*checker).golang
+	case "cargo":
+		return (*checker).cargo
 	case "npm":
 		return (*checker).npm
 	case "python", "python3", "pytest":

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	oracleRuns = flag.Int("oracle", 300, "how many random commands, of those that are allowed, the oracle runs in each shell")
+	oracleRuns = flag.Int("oracle", 200, "how many random commands, of those that are allowed, the oracle runs in each shell")
 	oracleSeed = flag.Uint64("oracle.seed", 0, "which random commands; 0 means others each time")
 )
 

@@ -160,6 +160,11 @@ var rule = []struct {
 		},
 	},
 	{
+		about: "cargo", list: "cargo build,cargo test,cargo run",
+		allowed: []string{"cargo build --release", "cargo test name -- --nocapture --config x", "cargo run --manifest-path sub/Cargo.toml"},
+		denied:  []string{"cargo +x build", "cargo build --config 'build.rustc-wrapper=\"/tmp/x\"'", "cargo build --config=x", "cargo test -Zx", "cargo run -C /tmp", "cargo build --manifest-path=/tmp/Cargo.toml", "cargo test $x", "cargo install x"},
+	},
+	{
 		about: "npm and pytest", list: builders + ",pytest",
 		allowed: []string{"npm run build", "npm run build -- --prefix x", "npm run build --silent", "npm run build -w a", "python -m pytest -q -k 'a and b'", "python -m pytest -p no:cacheprovider", "python -m pytest -pno:x", "python -m pytest -c sub/pytest.ini", "python -m pytest --rootdir=sub", "pytest -xvs tests/*.py", "pytest -W error::DeprecationWarning"},
 		denied: []string{

@@ -80,7 +80,7 @@ func (k *checker) sort(words []word) error {
 func (k *checker) tar(words []word) error {
 	o := options{
 		flags: "cxtruAdvzjJZapkmhSOPUWBilnows", values: "fCbNX",
-		long: "create extract get list append update concatenate catenate diff compare verbose gzip gunzip ungzip bzip2 xz zstd lzma lzip auto-compress " +
+		long: "one-top-level? xattrs no-xattrs acls no-acls selinux no-selinux create extract get list append update concatenate catenate diff compare verbose gzip gunzip ungzip bzip2 xz zstd lzma lzip auto-compress " +
 			"no-auto-compress preserve-permissions same-permissions keep-old-files skip-old-files overwrite touch dereference sparse to-stdout " +
 			"absolute-names no-same-owner no-same-permissions same-owner numeric-owner one-file-system wildcards no-wildcards anchored no-recursion " +
 			"recursion totals null exclude-vcs exclude-caches delay-directory-restore " +
@@ -277,6 +277,24 @@ func (k *checker) golang(words []word) error {
 			if !strings.HasPrefix(name, "-") && strings.Contains(w.text, "@") {
 				return denied("Name packages of the workspace.", "%s is not allowed for go: it would run code from elsewhere", w.raw)
 			}
+		}
+	}
+	return nil
+}
+
+// cargo takes no abbreviations. What follows -- goes to the program or the test.
+func (k *checker) cargo(words []word) error {
+	args := beforeDashes(words[1:])
+	for i, w := range args {
+		name, value, hasValue := strings.Cut(w.text, "=")
+		if !hasValue && i+1 < len(args) {
+			value = args[i+1].text
+		}
+		switch {
+		case name == "--config", strings.HasPrefix(name, "-Z"), strings.HasPrefix(name, "-C"):
+			return refuse(words, name)
+		case name == "--manifest-path" && !inWorkspace(value):
+			return denied("Name a path in the workspace, without ..", "cargo may not build %s", value)
 		}
 	}
 	return nil
