@@ -52,6 +52,7 @@ type Box struct {
 
 	owner    string
 	history  *history         // may be nil
+	audit    *audit           // may be nil
 	secrets  *redact.Redactor // nil knows the well-known forms
 	commands policy.Commands  // that may run
 	gate     *gate            // of its runs
@@ -149,11 +150,32 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 		return nil, err
 	}
 	if err := denial(b.commands.Check(c.Cmd, c.Env)); err != nil {
+		b.audit.asked(b, c, nil, err)
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	r, err := b.place(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	b.audit.asked(b, c, r, nil)
+	b.history.add(b.owner, r)
+	// The log is made while the agent starts the shell: it costs no time.
+	err = b.sendJSON(wire.Start, r.wireID, c.start())
+	r.open(b.logs)
+	if err != nil {
+		b.fail(fmt.Errorf("send a command: %w", err))
+		<-r.done
+		return nil, b.Gone()
+	}
+	r.arm()
+	return r, nil
+}
+
+// place finds a run its place: in its shell, among all others, in the box.
+func (b *Box) place(ctx context.Context, c Command) (*Run, error) {
 	shell, err := b.enterShell(ctx, c)
 	if err != nil {
 		return nil, err
@@ -169,16 +191,6 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 		b.dismiss()
 		return nil, err
 	}
-	b.history.add(b.owner, r)
-	// The log is made while the agent starts the shell: it costs no time.
-	err = b.sendJSON(wire.Start, r.wireID, c.start())
-	r.open(b.logs)
-	if err != nil {
-		b.fail(fmt.Errorf("send a command: %w", err))
-		<-r.done
-		return nil, b.Gone()
-	}
-	r.arm()
 	return r, nil
 }
 

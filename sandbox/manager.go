@@ -47,6 +47,7 @@ type Manager struct {
 	MaxRuns  int              // at once, in all boxes; 0 is DefaultMaxRuns
 	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
 	Logger   *slog.Logger
+	Audit    *slog.Logger // told of each box and command, for the record; nil: nobody is
 
 	mu       sync.Mutex
 	boxes    map[string]*tenancy // by box id
@@ -94,6 +95,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 	}
 	spec, err := m.spec(req)
 	if err != nil {
+		m.newAudit().started(owner, req, nil, err)
 		return nil, false, err
 	}
 	if err := m.reserve(); err != nil {
@@ -114,7 +116,8 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		return nil, false, err
 	}
 	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
-	box.commands = m.Commands
+	box.commands, box.audit = m.Commands, m.newAudit()
+	box.audit.started(owner, req, box, nil)
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}
@@ -220,6 +223,7 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 // watch forgets a box when it is gone.
 func (m *Manager) watch(box *Box, owner string) {
 	<-box.Done()
+	box.audit.stopped(box)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.boxes, box.ID)

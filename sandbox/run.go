@@ -422,6 +422,7 @@ func (r *Run) finish(e Exit) {
 	r.leaveShell() // first: who waited for this one finds the shell free
 	close(r.done)
 	r.Box.dismiss()
+	r.Box.audit.ended(r)
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }
 

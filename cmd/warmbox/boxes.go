@@ -28,7 +28,12 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	audit, err := newAudit(c, log)
+	if err != nil {
+		return nil, err
+	}
 	return &sandbox.Manager{
+		Audit:    audit,
 		Launcher: launcher, Logs: logs, Defaults: boxSpec(c),
 		Images: c.Images.Allow, Commands: c.commands(), MaxBoxes: c.MaxBoxes, MaxRuns: c.Exec.MaxRuns, Logger: log,
 		Secrets: newRedactor(c, log),

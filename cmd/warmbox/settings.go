@@ -27,6 +27,8 @@ type settings struct {
 	TmpSize       size   `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
 	MaxBoxes      int    `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
 
+	AuditFile string `toml:"audit_file" arg:"FILE" help:"where each box and command is written down, a line of JSON each; if empty, nowhere"`
+
 	Env map[string]string `toml:"env" arg:"TABLE" help:"variables that every command sees; in the file only"`
 
 	Docker struct {

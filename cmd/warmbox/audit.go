@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// newAudit opens the record of what was done, nil where none is wanted. It stays
+// open as long as the program runs. A box must not reach it.
+func newAudit(c *config, log *slog.Logger) (*slog.Logger, error) {
+	if c.AuditFile == "" {
+		return nil, nil
+	}
+	name, err := filepath.Abs(c.AuditFile)
+	if err != nil {
+		return nil, err
+	}
+	if c.Workspace != "" && within(c.Workspace, name) {
+		return nil, fmt.Errorf("%s: %s lies in the workspace %s, where boxes could change it", c.origin["audit_file"], name, c.Workspace)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.origin["audit_file"], err)
+	}
+	return slog.New(slog.NewJSONHandler(record{f, log}, nil)), nil
+}
+
+// A record is a file whose failures somebody hears of: slog tells nobody.
+type record struct {
+	file *os.File
+	log  *slog.Logger
+}
+
+func (r record) Write(p []byte) (int, error) {
+	n, err := r.file.Write(p)
+	if err != nil {
+		r.log.Error("the record of what was done lacks a line", "err", err)
+	}
+	return n, err
+}

@@ -1,0 +1,72 @@
+package sandbox
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// audit writes down who did what, a line each: boxes that start and end,
+// commands that begin, end or may not run. A nil one writes nothing. It is told
+// text that has its secrets masked, and owners by a mark, since the name of one
+// lets who knows it into a session.
+type audit struct {
+	log  *slog.Logger
+	mask func(string) string
+}
+
+func (m *Manager) newAudit() *audit {
+	if m.Audit == nil {
+		return nil
+	}
+	return &audit{m.Audit, m.Secrets.Text}
+}
+
+func (a *audit) note(what, owner string, more ...any) {
+	if a != nil {
+		a.log.Info(what, append([]any{"owner", ownerMark(owner)}, more...)...)
+	}
+}
+
+// started notes a box that stands, or that may not.
+func (a *audit) started(owner string, req Request, box *Box, err error) {
+	switch {
+	case err == nil:
+		a.note("start", owner, "box", box.ID, "name", box.Name, "image", box.Place.Image)
+	case isDenial(err):
+		a.note("denied", owner, "image", req.Image, "why", err.Error())
+	}
+}
+
+func (a *audit) stopped(b *Box) {
+	a.note("stop", b.owner, "box", b.ID, "after", time.Since(b.Started).Round(time.Millisecond).String())
+}
+
+// asked notes a command that begins, or that may not run.
+func (a *audit) asked(b *Box, c Command, r *Run, err error) {
+	if a == nil {
+		return
+	}
+	cmd := a.mask(c.Cmd)
+	switch {
+	case err == nil:
+		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", cmd, "workdir", c.Dir, "shell", c.Shell)
+	case isDenial(err):
+		a.note("denied", b.owner, "box", b.ID, "cmd", cmd, "why", a.mask(err.Error()))
+	}
+}
+
+// ended notes how a command ended. The caller holds r.mu.
+func (a *audit) ended(r *Run) {
+	if a == nil {
+		return
+	}
+	e := r.exit
+	a.note("exit", r.Box.owner, "box", r.Box.ID, "exec", r.ID, "status", string(e.Status), "code", e.Code, "signal", e.Signal, "took", e.Took.String())
+}
+
+// isDenial reports whether an error is a rule's, and no accident.
+func isDenial(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Code == ExecValidation || e.Code == ImageDenied)
+}
