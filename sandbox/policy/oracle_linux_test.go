@@ -196,7 +196,7 @@ func (l *lab) put(t testing.TB, name, text string, mode os.FileMode) {
 
 func (l *lab) furnish(t testing.TB) {
 	t.Helper()
-	for name := range strings.FieldsSeq("notfound ls cat grep head tail wc go npm python pytest make rg git uniq stdbuf time " +
+	for name := range strings.FieldsSeq("notfound ls cat grep head tail wc go npm python pytest cargo make rg git uniq stdbuf time " +
 		"find xargs env timeout nice nohup setsid sed awk tar sort " +
 		"rm sh bash dash id evil touch gzip bzip2 xz lzma lzip zstd compress rsh ssh echo printf test pwd true false kill node less man") {
 		for _, dir := range []string{"bin/", "usr/bin/", "usr/local/bin/", "sbin/"} {
