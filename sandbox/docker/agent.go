@@ -51,7 +51,7 @@ func (l *Launcher) agent(ctx context.Context, e *engine, f facts, path string) (
 	name := hex.EncodeToString(sum[:8])
 	if path == pathRelay {
 		a = agent{Source: "warmbox-agent-" + name, Volume: true}
-		err = l.fillVolume(ctx, e, f.ID, a.Source, data)
+		err = l.fillVolume(ctx, e, f, a.Source, data)
 	} else {
 		a.Source, err = l.installAgent(name, data)
 	}
@@ -97,13 +97,13 @@ func (l *Launcher) installAgent(name string, data []byte) (string, error) {
 
 // fillVolume puts the agent into a volume, through a container that mounts it
 // and never runs.
-func (l *Launcher) fillVolume(ctx context.Context, e *engine, imageID, name string, data []byte) error {
+func (l *Launcher) fillVolume(ctx context.Context, e *engine, f facts, name string, data []byte) error {
 	labels := map[string]string{labelPrefix + "agent": name}
 	if _, err := e.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels}); err != nil {
 		return err
 	}
 	mounts := []mount.Mount{volumeMount(name, agentDir, false, true)}
-	return l.withIdle(ctx, e, imageID, mounts, func(id string) error {
+	return l.withIdle(ctx, e, f, mounts, func(id string) error {
 		stat, err := e.ContainerStatPath(ctx, id, agentPath)
 		if err == nil && stat.Size == int64(len(data)) {
 			return nil
@@ -116,9 +116,11 @@ func (l *Launcher) fillVolume(ctx context.Context, e *engine, imageID, name stri
 }
 
 // withIdle calls do with a container of an image that is never started.
-func (l *Launcher) withIdle(ctx context.Context, e *engine, imageID string, mounts []mount.Mount, do func(id string) error) error {
+func (l *Launcher) withIdle(ctx context.Context, e *engine, f facts, mounts []mount.Mount, do func(id string) error) error {
+	labels := blank(f.Labels)
+	labels[labelPrefix+"instance"] = l.instance
 	created, err := e.create(ctx,
-		&container.Config{Image: imageID, Entrypoint: []string{agentPath}, Labels: map[string]string{labelPrefix + "instance": l.instance}},
+		&container.Config{Image: f.ID, Entrypoint: []string{agentPath}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none", Mounts: mounts, LogConfig: container.LogConfig{Type: "none"}})
 	if err != nil {
 		return err

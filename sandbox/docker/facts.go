@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	pathpkg "path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,10 +20,13 @@ import (
 // Facts are what is to be known of an image beyond what the engine says of it.
 // They never change for an id, so they are learnt once.
 type facts struct {
+	Form   int // factsForm, or what is stored was learnt by another version
 	ID     string
 	Arch   string
 	Path   string   // its PATH
 	Env    []string // names of the variables that it sets
+	Labels []string // names of its labels that look like ours
+	Bad    string   // what is no directory, and must be one to mount over or in; "" for nothing
 	Passwd string
 	Group  string
 	Odd    bool // its passwd or group is there and no small plain file
@@ -30,6 +35,9 @@ type facts struct {
 	HomeUID int
 	HomeGID int
 }
+
+// factsForm changes with what is learnt.
+const factsForm = 2
 
 const (
 	maxTable = 256 << 10 // bytes of a passwd or group file
@@ -48,7 +56,7 @@ func (l *Launcher) facts(ctx context.Context, e *engine, img image.InspectRespon
 		return f, nil
 	}
 	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(img.ID, "-")
-	if !l.load("images", name, &f) || f.ID != img.ID {
+	if !l.load("images", name, &f) || f.ID != img.ID || f.Form != factsForm {
 		var err error
 		if f, err = l.look(ctx, e, img); err != nil {
 			return f, fmt.Errorf("look into the image: %w", err)
@@ -63,17 +71,19 @@ func (l *Launcher) facts(ctx context.Context, e *engine, img image.InspectRespon
 
 // look copies a few things out of a container that never runs.
 func (l *Launcher) look(ctx context.Context, e *engine, img image.InspectResponse) (facts, error) {
-	f := facts{ID: img.ID, Arch: img.Architecture}
+	f := facts{Form: factsForm, ID: img.ID, Arch: img.Architecture}
 	if img.Config != nil {
 		f.Path, f.Env = environment(img.Config.Env)
+		f.Labels = ourLabels(img.Config.Labels)
 	}
-	err := l.withIdle(ctx, e, img.ID, nil, func(id string) error {
+	err := l.withIdle(ctx, e, f, nil, func(id string) error {
 		var all sync.WaitGroup
-		var errs [3]error
+		var errs [4]error
 		var odd [2]bool
 		all.Go(func() { f.Passwd, odd[0], errs[0] = table(ctx, e, id, "/etc/passwd") })
 		all.Go(func() { f.Group, odd[1], errs[1] = table(ctx, e, id, "/etc/group") })
 		all.Go(func() { errs[2] = f.home(ctx, e, id) })
+		all.Go(func() { f.Bad, errs[3] = bad(ctx, e, id) })
 		all.Wait()
 		f.Odd = odd[0] || odd[1]
 		for _, err := range errs {
@@ -91,13 +101,55 @@ func environment(env []string) (path string, names []string) {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		if name == "PATH" && len(value) <= maxPath && value == clean(value, maxPath) {
-			path = value
+			path = searchPath(value)
 		}
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return path, names
+}
+
+// searchPath returns of a PATH what commands cannot write, and last what is in
+// the home directory: tools of the image are found there, and nothing that a
+// command leaves there takes the place of a program.
+func searchPath(path string) string {
+	var first, last []string
+	for dir := range strings.SplitSeq(path, ":") {
+		switch dir = pathpkg.Clean(dir); {
+		case below(dir, homeParent):
+			last = append(last, dir)
+		case pathpkg.IsAbs(dir) && !slices.ContainsFunc([]string{workspaceDir, "/tmp", "/dev", "/proc"}, func(w string) bool { return below(dir, w) }):
+			first = append(first, dir)
+		}
+	}
+	return strings.Join(append(first, last...), ":")
+}
+
+// below reports whether a clean path is dir or in it.
+func below(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+func ourLabels(labels map[string]string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(name string) bool { return !strings.HasPrefix(name, labelPrefix) })
+}
+
+// bad returns the first path that a box mounts something at, or in, and that is
+// something else than a directory in the image. A link there would have our
+// mounts lie where commands can rename what is above them.
+func bad(ctx context.Context, e *engine, id string) (string, error) {
+	for _, path := range []string{"/opt", agentDir, "/run", socketDir, homeParent, home, workspaceDir, "/tmp", "/etc"} {
+		stat, err := e.ContainerStatPath(ctx, id, path)
+		switch {
+		case errdefs.IsNotFound(err):
+		case err != nil:
+			return "", err
+		case !stat.Mode.IsDir():
+			return path, nil
+		}
+	}
+	return "", nil
 }
 
 // table reads a small file of the image, "" where there is none.

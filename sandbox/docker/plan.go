@@ -57,7 +57,11 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 	if p.facts, err = l.facts(ctx, e, img); err != nil {
 		return nil, err
 	}
-	c.Image, c.Unset = img.ID, p.facts.Env
+	if p.facts.Bad != "" {
+		return nil, sandbox.Errorf(sandbox.ImageDenied, "Build one FROM it that has a directory there, or use another image.",
+			"image %s has something else than a directory at %s, which a box needs", name, p.facts.Bad)
+	}
+	c.Image, c.Unset, c.Unlabel = img.ID, p.facts.Env, p.facts.Labels
 	if err := l.place(e, spec, p); err != nil {
 		return nil, err
 	}

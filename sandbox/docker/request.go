@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ type request struct {
 	Image     string // by its id, so that it is the one that was looked at
 	ImageName string
 	Unset     []string // names of variables that the image would set
+	Unlabel   []string // names of labels of the image that look like ours
 	UID, GID  int
 	Network   string
 	Memory    int64
@@ -121,13 +123,25 @@ func (c request) relayUID() int {
 func (c request) relayUser() string { return fmt.Sprintf("%d:%[1]d", c.relayUID()) }
 
 func (c request) labels() map[string]string {
-	return map[string]string{
+	labels := blank(c.Unlabel)
+	maps.Copy(labels, map[string]string{
 		labelPrefix + "box":        c.Box,
 		labelPrefix + "image":      c.ImageName,
 		labelPrefix + "instance":   c.Instance,
 		labelPrefix + "server-pid": strconv.Itoa(c.PID),
 		labelPrefix + "started":    c.Started.UTC().Format(time.RFC3339),
+	})
+	return labels
+}
+
+// blank returns labels without values. A container has its image's labels too,
+// and they cannot be taken away, only be overwritten.
+func blank(names []string) map[string]string {
+	labels := make(map[string]string)
+	for _, name := range names {
+		labels[name] = ""
 	}
+	return labels
 }
 
 func (c request) mounts() []mount.Mount {
