@@ -140,6 +140,9 @@ func isDuration(s string) bool {
 
 func (k *checker) env(words []word) error {
 	command := words[1:]
+	if len(command) > 0 && command[0].text == "--" {
+		command = command[1:]
+	}
 	for len(command) > 0 && strings.Contains(command[0].text, "=") {
 		name, _, _ := strings.Cut(command[0].text, "=")
 		if err := k.variable(name); err != nil {

@@ -101,12 +101,12 @@ var rule = []struct {
 	{
 		about: "wrappers", list: wrappers,
 		allowed: []string{
-			"ls | xargs cat", "ls | xargs -0 -n 1 cat", "ls | xargs -n1 -P2 grep x", "ls | xargs -I{} cat {}", "ls | xargs -I {} cat {}", "xargs --max-args=1 ls", "env ls", "env A=1 ls", "timeout 5 ls", "timeout -s KILL -k 1 5s ls", "timeout --signal=TERM 1m go test ./...",
+			"ls | xargs cat", "ls | xargs -0 -n 1 cat", "ls | xargs -n1 -P2 grep x", "ls | xargs -I{} cat {}", "ls | xargs -I {} cat {}", "xargs --max-args=1 ls", "env ls", "env A=1 ls", "env -- A=1 ls", "timeout 5 ls", "timeout -s KILL -k 1 5s ls", "timeout --signal=TERM 1m go test ./...",
 			"nice ls", "nice -n 5 ls", "nice -5 ls", "nice --adjustment=5 ls", "nohup ls", "time ls", "time -p ls", "time ls | cat", "setsid -w ls", "stdbuf -oL ls", "stdbuf -o L -e0 ls", "timeout 5 nice env A=1 ls", "timeout 5 find . -name x",
 		},
 		denied: []string{
 			"xargs", "xargs rm", "xargs -a x ls", "xargs find", "xargs env ls", "xargs sed p", "xargs -I% % x", "xargs -I ls ls", "xargs -n 1* ls", "xargs -i ls", "xargs --arg-file=x ls", "xargs --max=1 ls", "xargs 'ls'", "xargs timeout 1 ls", "xargs go test",
-			"env", "env rm", "env -u A ls", "env -S 'rm x'", "env -i ls", "env - ls", "env A=1", "env /bin/ls", "timeout 5", "timeout 5 rm", "timeout x ls", "timeout --foo 5 ls", "timeout $x ls", "timeout 1* ls", "nice", "nice -n", "nice rm", "nohup", "nohup rm",
+			"env", "env rm", "env -u A ls", "env -S 'rm x'", "env -i ls", "env - ls", "env -- -u A ls", "env -- rm", "env A=1", "env /bin/ls", "timeout 5", "timeout 5 rm", "timeout x ls", "timeout --foo 5 ls", "timeout $x ls", "timeout 1* ls", "nice", "nice -n", "nice rm", "nohup", "nohup rm",
 			"time", "time rm", "time -o x ls", "time -v ls", "time $x", "time (rm x)", "time time rm", "setsid -f ls", "stdbuf ls rm x; rm", "stdbuf -x ls", "timeout 5 nice rm", "timeout 5 'ls'", "time FOO=1 rm",
 		},
 	},
