@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -413,8 +414,8 @@ func pageText(p rawlog.Page, q rawlog.Query) string {
 		if l.Skipped > 0 {
 			fmt.Fprintf(&b, "[… %s] ", excerpt.Count(l.Skipped, "byte"))
 		}
-		text := l.Text
-		if q.Match == nil { // what a search found may be overwritten
+		text := bytes.TrimSuffix(l.Text, []byte("\r")) // of a terminal's end of line
+		if q.Match == nil {                            // what a search found may be overwritten
 			text = excerpt.Settle(text)
 		}
 		b.WriteString(excerpt.Inert(text))

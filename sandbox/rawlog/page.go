@@ -1,6 +1,7 @@
 package rawlog
 
 import (
+	"bytes"
 	"context"
 	"regexp"
 	"unicode/utf8"
@@ -151,13 +152,16 @@ func (c *collector) take(w row) bool {
 	return true
 }
 
-// find returns where a row matches, or nil.
+// find returns where a row matches, or nil. A terminal ends lines with CR LF, and
+// "$" means the end of what a reader sees.
 func (c *collector) find(w row) []int {
 	if c.Match == nil {
 		return []int{0, 0}
 	}
-	return c.Match.FindIndex(w.text)
+	return c.Match.FindIndex(bytes.TrimSuffix(w.text, carriageReturn))
 }
+
+var carriageReturn = []byte{'\r'}
 
 func (c *collector) addMatch(l Line) bool {
 	if c.page.Matches >= c.Most && !c.last {

@@ -70,6 +70,14 @@ func shown(p Page) string {
 	return fmt.Sprintf("%s>%d", &b, p.Next)
 }
 
+// The end of a line is where a reader sees it, a terminal's too.
+func TestSearchAtTheEndOfLines(t *testing.T) {
+	r := filled(t, "ready\r\nready or not\r\nready\n")
+	if got := shown(read(t, r, Query{From: 1, Most: 9, Match: regexp.MustCompile("^ready$")})); got != "1:ready\r 3:ready >4" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestRead(t *testing.T) {
 	r := filled(t, "a\nb\n", "!oops\n", "c\nd", "!what\n", "e\n\nlast")
 	for _, tt := range []struct {
