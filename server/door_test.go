@@ -347,24 +347,38 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// openStream opens one of the older transport, which stands until ctx or the
+// test ends, and returns where its messages go.
+func openStream(t *testing.T, ctx context.Context, base string, header ...string) (endpoint string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, "GET", base+"/sse", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+testToken)
+	for pair := range slices.Chunk(header, 2) {
+		req.Header.Set(pair[0], pair[1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	buf := make([]byte, 1024)
+	n, err := resp.Body.Read(buf)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", resp.Status, buf[:n], err)
+	}
+	_, endpoint, _ = strings.Cut(strings.TrimSpace(string(buf[:n])), "data: ")
+	return endpoint
+}
+
 // TestHangUp: on SSE the connection is the session.
 func TestHangUp(t *testing.T) {
 	s := newServer(t)
 	base := listen(t, s, HTTP{SSE: true})
 	ctx, hangUp := context.WithCancel(t.Context())
-	req, _ := http.NewRequestWithContext(ctx, "GET", base+"/sse", nil)
-	req.Header.Set("Authorization", "Bearer "+testToken)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	buf := make([]byte, 1024)
-	n, err := resp.Body.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, endpoint, _ := strings.Cut(strings.TrimSpace(string(buf[:n])), "data: ")
+	endpoint := openStream(t, ctx, base)
 	_, id, _ := strings.Cut(endpoint, "sessionId=")
 	if resp, body := post(t, base+endpoint, toolCall(2, "exec", `{"cmd":"sleep 1000"}`)); resp.StatusCode != http.StatusAccepted {
 		t.Fatalf("%s: %s", resp.Status, body)
@@ -437,13 +451,7 @@ func TestShutdown(t *testing.T) {
 	h := HTTP{Listen: "127.0.0.1:0", Tokens: map[string]string{"tester": testToken}, SSE: true, Ready: func(addr net.Addr) { ready <- "http://" + addr.String() }}
 	go func() { served <- s.ListenAndServe(ctx, h) }()
 	base := <-ready
-	req, _ := http.NewRequest("GET", base+"/sse", nil)
-	req.Header.Set("Authorization", "Bearer "+testToken)
-	stream, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
+	openStream(t, context.WithoutCancel(t.Context()), base)
 	id := connect(t, base+"/mcp")
 	answered := make(chan struct{})
 	go func() {

@@ -1,0 +1,247 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func dial(t *testing.T, base string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patience))
+	return c
+}
+
+// ended waits until the server has closed a connection.
+func ended(t *testing.T, c net.Conn) {
+	t.Helper()
+	_, err := io.Copy(io.Discard, c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection still stands after %v", patience)
+	}
+}
+
+// TestCrowd: however many connections are held by those who say nothing, who has
+// a token gets in, and what stands goes on.
+func TestCrowd(t *testing.T) {
+	base := listen(t, newServer(t), HTTP{SSE: true})
+	endpoint := openStream(t, t.Context(), base)
+	first := dial(t, base)
+	for range 2 * maxStrangers {
+		dial(t, base)
+	}
+	ended(t, first)
+	if resp, body := post(t, base+endpoint, ping); resp.StatusCode != http.StatusAccepted {
+		t.Errorf("a message to a stream that stood before: %s: %s", resp.Status, body)
+	}
+	connect(t, base+"/mcp")
+}
+
+// TestTooManyConns: the limit holds for those with a token, and counts none that
+// has gone.
+func TestTooManyConns(t *testing.T) {
+	base := listen(t, newServer(t), HTTP{SSE: true, MaxConns: 2})
+	for range 5 {
+		connect(t, base+"/mcp")
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	openStream(t, ctx, base)
+	openStream(t, ctx, base)
+	if resp, body := post(t, base+"/mcp", initialize(1, "2025-11-25")); resp.StatusCode != http.StatusServiceUnavailable || !resp.Close {
+		t.Errorf("the third connection: %s: %s", resp.Status, body)
+	}
+	hangUp()
+	await(t, func() bool {
+		resp, _ := post(t, base+"/mcp", initialize(1, "2025-11-25"))
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// TestSlow: who takes too long to say what it wants is cut off. The times are
+// the only thing that the test makes shorter.
+func TestSlow(t *testing.T) {
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newServer(t).newDoor(ln, HTTP{Tokens: twoTokens})
+	srv := d.httpServer(t.Context(), nil)
+	if srv.ReadHeaderTimeout != headerTimeout || srv.IdleTimeout != keepAlive {
+		t.Errorf("timeouts: %v, %v", srv.ReadHeaderTimeout, srv.IdleTimeout)
+	}
+	srv.ReadHeaderTimeout, srv.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond
+	var wg sync.WaitGroup
+	wg.Go(func() { srv.Serve(d.gate) })
+	defer wg.Wait()
+	defer srv.Close()
+	for name, begin := range map[string]string{
+		"nothing":       "",
+		"half a header": "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
+		"idle":          "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, ln.Addr().String())
+			io.WriteString(c, begin)
+			ended(t, c)
+		})
+	}
+	d.gate.mu.Lock()
+	defer d.gate.mu.Unlock()
+	if len(d.gate.strangers) > 1 || d.gate.guests != 0 { // the last one may be about to leave
+		t.Errorf("%d strangers and %d guests are left", len(d.gate.strangers), d.gate.guests)
+	}
+}
+
+// TestSendThenRead: many clients read no answer before they have sent all, and
+// find out nevertheless why that was in vain.
+func TestSendThenRead(t *testing.T) {
+	base := listen(t, newServer(t), HTTP{})
+	c := dial(t, base)
+	const size = 3 * maxBody
+	fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", testToken, size)
+	if _, err := c.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+// certificate makes one for 127.0.0.1, signed by itself.
+func certificate(t *testing.T, dir string) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key, pool
+}
+
+// TestTLS: with a certificate the same door stands there, and a renewed one is
+// used without a restart.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, pool := certificate(t, dir)
+	base := listen(t, newServer(t), HTTP{Listen: "0.0.0.0:0", Cert: cert, Key: key})
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(base, "https://"))
+	url := "https://127.0.0.1:" + port
+	ask := func(pool *x509.CertPool, header ...string) (*http.Response, error) {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", url+"/mcp", strings.NewReader(initialize(1, "2025-11-25")))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+testToken)
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return resp, err
+	}
+	if resp, err := ask(pool); err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 || resp.TLS.Version < tls.VersionTLS12 {
+		t.Errorf("%+v, %v", resp, err)
+	}
+	for header, want := range map[[2]string]int{
+		{"Authorization", "Bearer x"}:               http.StatusUnauthorized,
+		{"Origin", "https://evil.example"}:          http.StatusForbidden,
+		{"Origin", "http://127.0.0.1:" + port}:      http.StatusForbidden,
+		{"Origin", url}:                             http.StatusOK,
+		{"Content-Type", "text/plain"}:              http.StatusUnsupportedMediaType,
+		{"Content-Type", "application/json; q=0.5"}: http.StatusOK,
+	} {
+		if resp, err := ask(pool, header[0], header[1]); err != nil || resp.StatusCode != want {
+			t.Errorf("%s: %+v, %v, want %d", header, resp, err, want)
+		}
+	}
+	resp, _, err := trySend(t.Context(), "POST", "http://127.0.0.1:"+port+"/mcp", ping)
+	if err == nil && resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("without TLS: %s", resp.Status)
+	}
+	_, _, renewed := certificate(t, dir)
+	if resp, err := ask(renewed); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("with the renewed certificate: %+v, %v", resp, err)
+	}
+	os.Remove(key)
+	if err := newServer(t).ListenAndServe(t.Context(), HTTP{Cert: cert, Key: key, Tokens: twoTokens}); err == nil || !strings.Contains(err.Error(), key) {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+// TestLogTellsNoToken: a wrong token may be a right one with a slip in it, or the
+// right one of another server.
+func TestLogTellsNoToken(t *testing.T) {
+	var log bytes.Buffer
+	s := newServer(t)
+	s.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, served := make(chan string, 1), make(chan error, 1)
+	go func() {
+		served <- s.ListenAndServe(ctx, HTTP{Listen: "127.0.0.1:0", Tokens: twoTokens, Ready: func(addr net.Addr) { ready <- "http://" + addr.String() }})
+	}()
+	url := <-ready + "/mcp"
+	connect(t, url, showing("alice")...)
+	post(t, url, ping, "Authorization", "Bearer a token of alice'") // a slip
+	post(t, url, "nonsense", showing("bob")...)
+	cancel()
+	<-served
+	if text := log.String(); !strings.Contains(text, "status=401") || !strings.Contains(text, "client=bob") || strings.Contains(text, "a token of") {
+		t.Errorf("the log says:\n%s", text)
+	}
+}
+
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestParseMessage(t *testing.T) {
+	for _, good := range []string{
+		ping,
+		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"exec","arguments":{"cmd":"true","Name":"x"},"extra":1}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":-1,"result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`,
+		" \n" + ping + "\r\n",
+	} {
+		if _, err := parseMessage([]byte(good)); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for bad, want := range map[string]string{
+		``:                    "no JSON object",
+		`null`:                "no JSON object",
+		`"ping"`:              "no JSON object",
+		"[" + ping + "]":      "no JSON object",
+		ping + ping:           "something follows",
+		ping + "}":            "something follows",
+		ping[:len(ping)-1]:    "EOF",
+		`{"method":"a",}`:     "invalid",
+		`{1:2}`:               "invalid",
+		`{"method":7}`:        "a method is a string",
+		`{"method":null}`:     "a method is a string",
+		`{"id":null}`:         "an id is a string or a number",
+		`{"id":[1]}`:          "an id is a string or a number",
+		`{"id":true}`:         "an id is a string or a number",
+		`{"id":{"a":"b"}}`:    "an id is a string or a number",
+		`{"params":{"a":1,}}`: "invalid",
+
+		`{"method":"ping","method":"tools/call"}`:      `"method" twice`,
+		`{"method":"ping","m\u0065thod":"tools/call"}`: `"method" twice`,
+		`{"id":1,"id":2}`:                                       `"id" twice`,
+		`{"params":{},"params":{}}`:                             `"params" twice`,
+		`{"Method":"ping"}`:                                     `no member "Method"`,
+		`{"method":"ping","METHOD":"tools/call"}`:               `no member "METHOD"`,
+		`{"method":"ping","param\u017f":{}}`:                    `no member "paramſ"`,
+		`{"method":"ping","method\u0000":"tools/call"}`:         `no member "method\x00"`,
+		`{"method":"ping","":1}`:                                `no member ""`,
+		`{"params":{"name":"list","name":"exec"}}`:              `"name" twice`,
+		`{"params":{"name":"list","Name":"exec"}}`:              `"Name" of params is not "name"`,
+		`{"params":{"name\u0000":"exec"}}`:                      `of params is not "name"`,
+		`{"params":{"Argument\u017f":{}}}`:                      `of params is not "arguments"`,
+		`{"params":{"_META":{}}}`:                               `of params is not "_meta"`,
+		`{"params":{"requestID":1}}`:                            `of params is not "requestId"`,
+		`{"x` + strings.Repeat("x", 1000) + `":1}`:              "no member",
+		`{"id":` + strings.Repeat("[", 1_000_000):               "depth",
+		strings.Repeat(`{"params":`, 1_000_000):                 "depth",
+		`{"params":{"arguments":` + strings.Repeat("[", 20_000): "depth",
+	} {
+		_, err := parseMessage([]byte(bad))
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 200 {
+			t.Errorf("%.80s: %v, want %s", bad, err, want)
+		}
+	}
+}
+
+// FuzzParseMessage: what is let in, every reader of JSON that there is understands
+// in one way. encoding/json, as mcp-go uses it, stands for those that take names
+// in any case and the last of two, a map for those that take them as they are.
+func FuzzParseMessage(f *testing.F) {
+	for _, seed := range []string{
+		ping, toolCall(1, "exec", `{"cmd":"true"}`), `{"method":"a","params":{"name":"x","Name":"y"}}`,
+		`{"id":1.5e3,"result":null}`, `{"method":"\ud800"}`, `{"params":{"_meta":{"a":1}}}`, `{"params":[]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, err := parseMessage(body)
+		if err != nil {
+			return
+		}
+		var loose struct {
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+		}
+		var exact map[string]json.RawMessage
+		if err := json.Unmarshal(body, &loose); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if err := json.Unmarshal(body, &exact); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		var method string
+		json.Unmarshal(exact["method"], &method)
+		if loose.Method != m.method || method != m.method || string(loose.Params) != string(exact["params"]) {
+			t.Fatalf("%s: the door reads the method %q, others %q and %q", body, m.method, loose.Method, method)
+		}
+		var tool struct {
+			Name string `json:"name"`
+		}
+		var params map[string]json.RawMessage
+		if json.Unmarshal(loose.Params, &tool) == nil && json.Unmarshal(loose.Params, &params) == nil {
+			var name string
+			json.Unmarshal(params["name"], &name)
+			if name != tool.Name {
+				t.Fatalf("%s: one reads the tool %q, another %q", body, tool.Name, name)
+			}
+		}
+	})
+}
