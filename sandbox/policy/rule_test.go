@@ -61,7 +61,7 @@ var rule = []struct {
 		about: "redirects", list: readers,
 		allowed: []string{"ls >/tmp/x 2>&1", "ls 2>/dev/null", "ls >>/tmp/a/b", "ls <x", "cat <./x/y", "cat < /workspace/x", "cat </tmp/x", "cat <'a b'", "ls 2>&-", "ls <&0", "(ls) >/tmp/x", "for x in a; do ls; done >/tmp/x"},
 		denied: []string{
-			"ls >x", "ls >./x", "ls >/workspace/x", "ls >/tmp", "ls >/tmp/", "ls >/tmp/../x", "ls >/tmpx", "ls >//tmp/x", "ls >'/tmp/x'", "ls >/tmp/$x", "ls >/tmp/*", "ls >/tmp/{a,b}", "ls >/tmp/a\\ b", "ls >~/x", "ls >/dev/stderr", "ls >/dev/tcp/a/1",
+			"ls >x", "ls >./x", "ls >/workspace/x", "ls >/tmp", "ls >/tmp/", "ls >/tmp/../x", "cat >/tmp/warmbox-shells-1/main <x", "ls >/tmpx", "ls >//tmp/x", "ls >'/tmp/x'", "ls >/tmp/$x", "ls >/tmp/*", "ls >/tmp/{a,b}", "ls >/tmp/a\\ b", "ls >~/x", "ls >/dev/stderr", "ls >/dev/tcp/a/1",
 			"ls >&x", "ls >&/tmp/x", "ls <&x", "ls 10>/tmp/x", "ls >|/tmp/x", "ls <>/tmp/x", "ls &>/tmp/x", "ls &>>/tmp/x", "ls <<<x", "ls {x}>/tmp/x", "ls >&2-", "ls <../x", "ls </etc/passwd", "ls <~/x", "ls <$x", "ls <*", ">/tmp/x", "x=1 >/tmp/x", "ls 2>", "ls >$(rm x)",
 		},
 	},
