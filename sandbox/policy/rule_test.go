@@ -70,7 +70,7 @@ var rule = []struct {
 		allowed: []string{"A=1 ls", "A=1 B=$x ls", "A=1", "A= ls", "A=$(ls) && ls $A", "CGO_ENABLED=0 go test", "for f in *.go; do wc $f; done", "env A=1 B='x y' ls", "GOOS=linux go test", "NO_COLOR=1 ls", "npm=1 ls"},
 		denied: []string{
 			"PATH=x ls", "PATH= ls", "LD_X=1 ls", "BASH_FUNC_ls=1 ls", "GIT_DIR=x ls", "npm_config_x=1 ls", "NPM_CONFIG_X=1 ls", "CGO_CFLAGS=x go test", "GOFLAGS=-x go test", "for PATH in a; do ls; done", "for IFS in a; do ls; done",
-			"env PATH=x ls", "env 'LD_PRELOAD=x' ls", "env A=$x ls", "A+=1 ls", "A=(1 2)", "A[0]=1 ls", "A[$(rm x)]=1", "RUSTC_WRAPPER=x ls", "GOCACHEPROG=/tmp/x go test", "XDG_DATA_HOME=x ls",
+			"env PATH=x ls", "env 'LD_PRELOAD=x' ls", "env A=$x ls", "A+=1 ls", "A=(1 2)", "A[0]=1 ls", "A[$(rm x)]=1", "RUSTC_WRAPPER=x ls", "GOCACHEPROG=/tmp/x go test", "XDG_DATA_HOME=x ls", "WARMBOX_RUN= ls", "warmbox_at=x",
 			"RANDOM='a[$(rm x)]'", "OPTIND='a[$(rm x)]' ls", "for RANDOM in 'a[$(rm x)]'; do ls; done", "HISTCMD=1", "for x do ls; done", "for 1x in a; do ls; done", "A=$(rm x)", "A=1 rm x", "export A=1", "A=${x:=1}",
 		},
 	},
