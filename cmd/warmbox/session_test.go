@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -27,7 +28,10 @@ func connectClient(ts *testscript.TestScript, neg bool, args []string) {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+filepath.Join(ts.Getenv("HOME"), "state"))
-	cmd.Stderr = ts.Stderr()
+	log, err := os.Create(ts.MkAbs("server.log"))
+	ts.Check(err)
+	defer log.Close() // the program has its own
+	cmd.Stderr = log
 	client := mcp.NewClient(&mcp.Implementation{Name: "session", Version: "1"}, nil)
 	session, err := client.Connect(context.Background(), &mcp.CommandTransport{Command: cmd}, nil)
 	ts.Check(err)
