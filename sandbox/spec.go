@@ -46,6 +46,7 @@ type Spec struct {
 	User      string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
 	Workspace string            // a host directory; "" makes one of the box's own
 	ReadOnly  bool              // mounts the workspace read-only
+	Protect   []string          // what of a writable workspace stays as it is, by paths in it such as ".git/hooks"
 	Memory    int64             // bytes; swap is never more
 	CPUs      float64           // cores
 	Pids      int64             // processes and threads

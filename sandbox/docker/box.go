@@ -29,6 +29,7 @@ type box struct {
 	workspace workspace
 
 	listener *listener // nil on the relay path
+	covers   []cover   // to be verified before the stream is taken
 	stream   io.ReadWriteCloser
 
 	stderr *sandbox.LastLines // the agent's
@@ -132,6 +133,9 @@ func (b *box) meet(ctx context.Context) error {
 	}
 	if state.State == nil || state.State.Pid == 0 {
 		return b.orEnded(ctx, errStopped)
+	}
+	if err := verify(state.State.Pid, b.covers); err != nil {
+		return err
 	}
 	b.listener.expect(state.State.Pid)
 	select {

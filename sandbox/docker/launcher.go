@@ -131,7 +131,7 @@ func (l *Launcher) launch(ctx context.Context, e *engine, id string, spec sandbo
 			l.rememberPath(e, pathSocket)
 			return b, nil
 		}
-		if sure || ctx.Err() != nil || !e.answers(err) {
+		if sure || ctx.Err() != nil || !e.answers(err) || errors.Is(err, errMoved) {
 			return nil, p.abandon(err)
 		}
 		l.logger.Debug("box's own socket does not work, trying a relay", "box", id, "engine", e.endpoint.Host, "err", err)
@@ -194,11 +194,16 @@ func (l *Launcher) prepare(ctx context.Context, e *engine, p *plan, path string,
 		return c, err
 	}
 	c.Agent = agent
+	if len(c.Covers) > 0 && (path == pathRelay || !verifiable()) {
+		c.Covers = nil
+		p.notes = l.note(p.notes, noteUnprotected)
+	}
 	if path == pathSocket {
 		if b.listener, err = listen(); err != nil {
 			return c, err
 		}
 		c.SocketDir = b.listener.dir
+		b.covers = c.Covers
 	}
 	return c, nil
 }

@@ -180,6 +180,14 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 				"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, c.Workspace)
 		}
 		c.UID, c.GID = owner(c.Workspace)
+		if err := writable(c.Workspace, c.UID, e, spec); err != nil {
+			return err
+		}
+		if !c.ReadOnly {
+			if c.Covers, err = covers(c.Workspace, spec.Protect); err != nil {
+				return err
+			}
+		}
 	case e.local():
 		if err := l.ownWorkspace(p); err != nil {
 			return err
@@ -202,10 +210,29 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 		return p.abandon(err)
 	}
 	c.BringHome = p.facts.Home && p.facts.HomeUID == c.UID && p.facts.HomeGID == c.GID
-	if p.workspace.own != "" && !e.has("rootless") {
-		return give(c.Workspace, c.UID, c.GID)
+	switch {
+	case p.workspace.own == "" || e.has("rootless"):
+		return nil
+	case e.has("userns"):
+		return os.Chmod(c.Workspace, 0o777) // the box's user is another one on the host, who only the engine knows
 	}
-	return nil
+	return give(c.Workspace, c.UID, c.GID)
+}
+
+// writable refuses a workspace of root's that commands could only read, unless
+// that is what was asked for: they would fail one by one.
+func writable(dir string, uid int, e *engine, spec sandbox.Spec) error {
+	// Engines of other systems map owners in a way of their own.
+	if uid != 0 || spec.ReadOnly || spec.User != "" || e.has("rootless") || !canSocket {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode()&0o002 != 0 {
+		return err
+	}
+	return sandbox.Errorf(sandbox.InvalidArgument,
+		fmt.Sprintf(`Say workspace_mode = "ro", or user = "0:0", or give the directory to somebody: chown -R 1000:1000 %s`, dir),
+		"Commands could not write to the workspace %s: it belongs to root, and they run as another user.", dir)
 }
 
 // directory checks a workspace that somebody named.

@@ -51,7 +51,8 @@ type request struct {
 
 	Workspace string // a directory of the host; "" is one in the user's home
 	ReadOnly  bool
-	Passwd    string // a file of the host that replaces the image's; "" for none
+	Covers    []cover // of parts of the workspace
+	Passwd    string  // a file of the host that replaces the image's; "" for none
 	Group     string
 	BringHome bool // the image has a home of this user, which the new volume gets
 
@@ -153,6 +154,7 @@ func (c request) mounts() []mount.Mount {
 	mounts := []mount.Mount{agent, volumeMount("", homeParent, false, !c.BringHome)}
 	if c.Workspace != "" {
 		mounts = append(mounts, bindMount(c.Workspace, workspaceDir, c.ReadOnly))
+		mounts = append(mounts, c.coverMounts()...)
 	}
 	if c.SocketDir != "" {
 		mounts = append(mounts, bindMount(c.SocketDir, socketDir, true))
