@@ -149,7 +149,7 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if err := denial(b.commands.Check(c.Cmd, c.Env)); err != nil {
+	if err := b.mayRun(c); err != nil {
 		b.audit.asked(b, c, nil, err)
 		return nil, err
 	}
@@ -172,6 +172,15 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	}
 	r.arm()
 	return r, nil
+}
+
+// mayRun holds a command against the lists.
+func (b *Box) mayRun(c Command) error {
+	if c.Shell != "" && !b.commands.Unlimited() {
+		return Errorf(ExecValidation, "Leave shell out.",
+			"named shells are off where commands are held against a list: what a shell keeps could bring in others")
+	}
+	return denial(b.commands.Check(c.Cmd, c.Env))
 }
 
 // place finds a run its place: in its shell, among all others, in the box.

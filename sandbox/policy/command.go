@@ -77,10 +77,13 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
+// Unlimited reports whether every command may run.
+func (c Commands) Unlimited() bool { return len(c.Allow)+len(c.Deny) == 0 }
+
 // Check returns nil if cmd may run with the variables of env added to its
 // environment, and else a *Denial. With lists that Validate refuses nothing may.
 func (c Commands) Check(cmd string, env map[string]string) error {
-	if len(c.Allow)+len(c.Deny) == 0 {
+	if c.Unlimited() {
 		return nil
 	}
 	if err := c.validate(); err != nil {
@@ -107,7 +110,7 @@ func (c Commands) Check(cmd string, env map[string]string) error {
 // CheckEnv returns nil if commands may run with these variables added to their
 // environment, and else a *Denial.
 func (c Commands) CheckEnv(env map[string]string) error {
-	if len(c.Allow)+len(c.Deny) == 0 {
+	if c.Unlimited() {
 		return nil
 	}
 	r := c.rules()
