@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -39,16 +38,15 @@ func (b *beats) connect(t *testing.T, transport sdk.Transport) *sdk.ClientSessio
 // TestHeartbeat: while commands run, each call hears on its own stream how long
 // and what was printed last, first after 2 s, then every 5.
 func TestHeartbeat(t *testing.T) {
-	oneUse := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for name, transport := range map[string]func(*testing.T) sdk.Transport{
 		"stdio": func(t *testing.T) sdk.Transport {
 			return &sdk.CommandTransport{Command: stdioCommand(t), TerminateDuration: 10 * time.Second}
 		},
 		"HTTP": func(t *testing.T) sdk.Transport {
-			return &sdk.StreamableClientTransport{Endpoint: listen(t, newServer(t), HTTP{}) + "/mcp", HTTPClient: oneUse}
+			return &sdk.StreamableClientTransport{Endpoint: listen(t, newServer(t), HTTP{}) + "/mcp", HTTPClient: httpClient()}
 		},
 		"SSE": func(t *testing.T) sdk.Transport {
-			return &sdk.SSEClientTransport{Endpoint: listen(t, newServer(t), HTTP{SSE: true}) + "/sse", HTTPClient: oneUse}
+			return &sdk.SSEClientTransport{Endpoint: listen(t, newServer(t), HTTP{SSE: true}) + "/sse", HTTPClient: httpClient()}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
