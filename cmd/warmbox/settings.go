@@ -18,14 +18,16 @@ import (
 //
 // The environment variable is made of the flag: --exec-timeout, WARMBOX_EXEC_TIMEOUT.
 type settings struct {
-	Backend       string `toml:"backend" default:"docker" arg:"NAME" help:"where boxes run: docker, or process, which isolates nothing"`
-	Network       string `toml:"network" default:"none" arg:"MODE" help:"network of the boxes: none, or bridge"`
-	Workspace     string `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
-	WorkspaceMode string `toml:"workspace_mode" default:"rw" arg:"MODE" help:"what boxes may do with it: ro, only read, or rw"`
-	User          string `toml:"user" arg:"UID:GID" help:"whom commands run as; if empty, the owner of the workspace, or 1000:1000 where that is root"`
-	Seccomp       string `toml:"seccomp" arg:"FILE" help:"which system calls boxes may make: a seccomp profile, or engine, the engine's own; if empty, one made for boxes"`
-	TmpSize       size   `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
-	MaxBoxes      int    `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
+	Backend        string   `toml:"backend" default:"docker" arg:"NAME" help:"where boxes run: docker, or process, which isolates nothing"`
+	Network        string   `toml:"network" default:"none" arg:"MODE" help:"network of the boxes: none, or bridge"`
+	Workspace      string   `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
+	WorkspaceMode  string   `toml:"workspace_mode" default:"rw" arg:"MODE" help:"what boxes may do with it: ro, only read, or rw"`
+	WorkspaceRoots []string `toml:"workspace_roots" arg:"DIRS" help:"directories that the workspace must lie in; if empty, any that is not the system's, a home or ours"`
+	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"what of the workspace commands cannot change, because this machine may run it later"`
+	User           string   `toml:"user" arg:"UID:GID" help:"whom commands run as; if empty, the owner of the workspace, or 1000:1000 where that is root"`
+	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"which system calls boxes may make: a seccomp profile, or engine, the engine's own; if empty, one made for boxes"`
+	TmpSize        size     `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
+	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
 
 	AuditFile string `toml:"audit_file" arg:"FILE" help:"where each box and command is written down, a line of JSON each; if empty, nowhere"`
 
