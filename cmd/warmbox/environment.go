@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -48,7 +46,7 @@ func secret(from string) (value string, err error) {
 	case "env":
 		value = os.Getenv(where)
 	case "file":
-		value, err = privateFile(where)
+		value, err = readPrivate(where)
 	default:
 		return "", errors.New(`say where it is, "env:NAME" or "file:PATH"; a value itself does not belong into a configuration`)
 	}
@@ -60,25 +58,6 @@ func secret(from string) (value string, err error) {
 		err = fmt.Errorf("there is a NUL byte in %s, which no variable can have", from)
 	}
 	return value, err
-}
-
-// privateFile reads a file that nobody else can.
-func privateFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	// Windows has no such modes, and shows none that are of use.
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", fmt.Errorf("%s is open to other users (mode %04o); try: chmod 600 %s", name, mode, name)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxEnvironment))
-	return string(text), err
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

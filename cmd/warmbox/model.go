@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"os/exec"
 	"time"
 
@@ -43,14 +44,24 @@ func newAsk(c *config) (summary.Func, error) {
 	return nil, nil
 }
 
-func (c *config) summaryKey() (model.Key, error) {
+func (c *config) summaryKey() (key model.Key, err error) {
+	from, text := c.Summary.APIKeyEnv, ""
 	switch {
-	case c.Summary.APIKeyEnv != "":
-		return model.EnvKey(c.Summary.APIKeyEnv)
 	case c.Summary.APIKeyFile != "":
-		return model.FileKey(c.Summary.APIKeyFile)
+		from = c.Summary.APIKeyFile
+		text, err = readPrivate(from)
+	case c.Summary.APIKeyEnv != "":
+		text = os.Getenv(from)
+	default:
+		return model.Key{}, nil
 	}
-	return model.Key{}, nil
+	if err != nil {
+		return model.Key{}, err
+	}
+	if key, err = model.NewKey(text); err != nil {
+		err = fmt.Errorf("%s: %w", from, err)
+	}
+	return key, err
 }
 
 func (c *config) summaryRules() []rule {

@@ -3,9 +3,6 @@ package model
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"runtime"
 	"strings"
 )
 
@@ -28,51 +25,8 @@ func (k Key) text() string {
 // maxKey is more than any key has; a file that holds more is another file.
 const maxKey = 4 << 10
 
-// EnvKey takes a key from an environment variable.
-func EnvKey(name string) (Key, error) {
-	k, err := newKey(os.Getenv(name))
-	if err != nil {
-		return Key{}, fmt.Errorf("the environment variable %s: %w", name, err)
-	}
-	return k, nil
-}
-
-// FileKey takes a key from a file that its owner alone can read.
-func FileKey(name string) (Key, error) {
-	text, err := readPrivate(name)
-	if err != nil {
-		return Key{}, err
-	}
-	k, err := newKey(text)
-	if err != nil {
-		return Key{}, fmt.Errorf("%s: %w", name, err)
-	}
-	return k, nil
-}
-
-func readPrivate(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a file", name)
-	}
-	// Windows has no such modes, and shows none that are of use.
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", fmt.Errorf("%s holds a key and is open to other users (mode %04o); try: chmod 600 %s", name, mode, name)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxKey+1))
-	return string(text), err
-}
-
-// newKey refuses what cannot be a key, without repeating it.
-func newKey(text string) (Key, error) {
+// NewKey refuses what cannot be a key, without repeating it.
+func NewKey(text string) (Key, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":

@@ -1,53 +1,25 @@
 package model
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-func TestKeyFiles(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string, mode os.FileMode) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	k, err := FileKey(write("good", " sk-1234\n", 0o600))
+func TestKeys(t *testing.T) {
+	k, err := NewKey(" sk-1234\n")
 	if err != nil || k.text() != "sk-1234" || !k.IsSet() {
 		t.Errorf("%v, %v", k.text(), err)
 	}
-	for name, want := range map[string]string{
-		write("open", "sk-1234", 0o644):                       "chmod 600 " + dir,
-		write("group", "sk-1234", 0o640):                      "mode 0640",
-		write("empty", "\n", 0o600):                           "there is no key",
-		write("words", "my sk-1234", 0o600):                   "one word",
-		write("long", strings.Repeat("sk-1234", 1000), 0o600): "more than 4096 bytes",
-		dir:                           "is not a file",
-		filepath.Join(dir, "nothing"): "no such file",
+	for text, want := range map[string]string{
+		"\n":                            "there is no key",
+		"my sk-1234":                    "one word",
+		strings.Repeat("sk-1234", 1000): "more than 4096 bytes",
 	} {
-		if k, err := FileKey(name); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-1234") || k.IsSet() {
-			t.Errorf("%s: %v, want %q", name, err, want)
+		if k, err := NewKey(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-1234") || k.IsSet() {
+			t.Errorf("%.20s: %v, want %q", text, err, want)
 		}
-	}
-}
-
-func TestKeyFromEnvironment(t *testing.T) {
-	t.Setenv("A_KEY", "sk-1234")
-	if k, err := EnvKey("A_KEY"); err != nil || k.text() != "sk-1234" {
-		t.Errorf("%v, %v", k.text(), err)
-	}
-	t.Setenv("A_KEY", "")
-	if _, err := EnvKey("A_KEY"); err == nil || !strings.Contains(err.Error(), "A_KEY") {
-		t.Error(err)
 	}
 }
 

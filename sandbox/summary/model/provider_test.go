@@ -229,7 +229,7 @@ func (m *mishap) check(t *testing.T, ask summary.Func) {
 
 func mustKey(t *testing.T) Key {
 	t.Helper()
-	k, err := newKey(testKey)
+	k, err := NewKey(testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
