@@ -1,6 +1,8 @@
 package docker
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,23 +34,34 @@ func BenchmarkColdStart(b *testing.B) {
 			}
 		}
 	})
-	for _, path := range []string{pathSocket, pathRelay} {
-		l := New(Config{ForcePath: path, StateDir: b.TempDir(), CacheDir: b.TempDir()})
-		b.Run(path, func(b *testing.B) {
-			benchLaunch(b, l)
-		})
+	for _, c := range []struct{ name, path, seccomp string }{
+		{"socket", pathSocket, ""},
+		{"relay", pathRelay, ""},
+		{"socket with the engine's seccomp", pathSocket, EngineSeccomp},
+	} {
+		l := New(Config{ForcePath: c.path, SeccompProfile: c.seccomp, StateDir: b.TempDir(), CacheDir: b.TempDir()})
+		b.Run(c.name, func(b *testing.B) { benchLaunch(b, l, sandbox.Spec{}) })
 	}
+	covered := sandbox.Spec{Workspace: b.TempDir(), Protect: []string{".git/hooks", ".git/config", ".envrc"}, User: "1000:1000"}
+	for _, dir := range []string{".git/hooks", ".git/config", ".envrc"} {
+		if err := os.MkdirAll(filepath.Join(covered.Workspace, dir), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("socket with protected files", func(b *testing.B) {
+		benchLaunch(b, New(Config{ForcePath: pathSocket, StateDir: b.TempDir(), CacheDir: b.TempDir()}), covered)
+	})
 }
 
-func benchLaunch(b *testing.B, l *Launcher) {
-	if warm, err := l.Launch(b.Context(), "warm", sandbox.Spec{}); err != nil { // learns about the image
+func benchLaunch(b *testing.B, l *Launcher, spec sandbox.Spec) {
+	if warm, err := l.Launch(b.Context(), "warm", spec); err != nil { // learns about the image
 		b.Fatal(err)
 	} else if err := warm.Close(); err != nil {
 		b.Fatal(err)
 	}
 	var closing testing.BenchmarkResult
 	for b.Loop() {
-		box, err := l.Launch(b.Context(), "bench", sandbox.Spec{})
+		box, err := l.Launch(b.Context(), "bench", spec)
 		if err != nil {
 			b.Fatal(err)
 		}
