@@ -15,12 +15,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
 	"github.com/warmbox/warmbox/tools"
 )
+
+// refusedTimeout is how long the rest of a request may take that is refused.
+const refusedTimeout = time.Second
 
 // corsHeaders are those that a web page of an allowed origin may send.
 var corsHeaders = []string{
@@ -114,6 +118,8 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, from *holder, err 
 		status, err = http.StatusTooManyRequests, errors.New("too many requests are refused; wait a second")
 	}
 	d.note(r, from, status, err)
+	// Before net/http answers, it reads what is left of the body.
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedTimeout))
 	switch status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="warmbox"`)
@@ -250,7 +256,7 @@ func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (cal
 	case m.modern:
 		// Clients of one name share their boxes, but request ids only their
 		// own connection tells apart: so nobody cancels by id at all.
-		return caller{h.sessions.client(m.client, h.name), rand.Text()}, nil
+		return caller{h.sessions.client(m.client), rand.Text()}, nil
 	case m.method == string(mcp.MethodInitialize):
 		s := h.sessions.open()
 		w.Header().Set(mcpserver.HeaderKeySessionID, s.id)

@@ -193,7 +193,7 @@ func TestListen(t *testing.T) {
 		if err := (HTTP{Listen: listen, Tokens: tokens}).check(); (err == nil) != safe {
 			t.Errorf("listen on %s without TLS: %v", listen, err)
 		}
-		for _, tokens := range []map[string]string{nil, {"x": ""}, {"x": testToken, "y": testToken}} {
+		for _, tokens := range []map[string]string{nil, {"x": ""}, {"": testToken}, {"x y": testToken}, {"x\r\ny": testToken}, {"x": testToken, "y": testToken}} {
 			if err := (HTTP{Listen: listen, Tokens: tokens, Insecure: true}).check(); err == nil {
 				t.Errorf("would listen on %s with the tokens %q", listen, tokens)
 			}

@@ -101,6 +101,7 @@ func TestSlow(t *testing.T) {
 	for name, begin := range map[string]string{
 		"nothing":       "",
 		"half a header": "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
+		"half a body":   "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{",
 		"idle":          "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {

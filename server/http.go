@@ -107,12 +107,18 @@ func (h HTTP) check() error {
 	return checkTokens(h.Tokens)
 }
 
+// nameLetters make the name of a token, which goes into headers and addresses.
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
+
 func checkTokens(tokens map[string]string) error {
 	if len(tokens) == 0 {
 		return sandbox.Errorf(sandbox.InvalidArgument, "Set a token.", "will not serve HTTP without a token: whoever reaches it could run commands")
 	}
 	names := map[string]string{} // by token
 	for name, token := range tokens {
+		if strings.Trim(name, nameLetters) != "" || name == "" {
+			return sandbox.Errorf(sandbox.InvalidArgument, "Letters, digits and -._ make one.", "a token cannot have the name %q", name)
+		}
 		if token == "" {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Make one of 16 characters or more.", "the token of %q is empty", name)
 		}
@@ -258,7 +264,7 @@ func (s *Server) holders(h HTTP) (list []*holder) {
 		list = append(list, &holder{
 			name:     name,
 			token:    sha256.Sum256([]byte(token)),
-			sessions: &sessions{release: s.Manager.Release, all: map[string]*session{}},
+			sessions: &sessions{holder: name, release: s.Manager.Release, all: map[string]*session{}},
 			rate:     newBucket(cmp.Or(h.MaxRate, DefaultMaxRate)),
 		})
 	}

@@ -51,7 +51,8 @@ type callerKey struct{}
 // Owner says whose call it is that a tool handles: the name under which a
 // sandbox.Manager keeps the boxes of a client. On stdio it is always the same;
 // on HTTP it is the session's, and where the protocol knows no sessions, from
-// 2026-07-28 on, one made of the client's name and that of the token it showed.
+// 2026-07-28 on, one made of the client's name. Both begin with the name of the
+// token that the client showed, and a dot.
 func Owner(ctx context.Context) string {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
 		return c.session.id
@@ -145,6 +146,7 @@ func (s *session) touch() {
 
 // sessions are those of the clients that come over HTTP with one token.
 type sessions struct {
+	holder  string             // the token's name, with which their ids begin
 	release func(owner string) // gives back all that a session had
 
 	mu  sync.Mutex
@@ -152,13 +154,13 @@ type sessions struct {
 }
 
 // open makes a session that nobody can guess the id of.
-func (t *sessions) open() *session { return t.known(rand.Text()) }
+func (t *sessions) open() *session { return t.known(t.holder + "." + rand.Text()) }
 
-// client returns the session of a client that the protocol gives none. The name
-// of its token is part of it: clients of two owners may call themselves alike.
-func (t *sessions) client(name, holder string) *session {
-	sum := sha256.Sum256([]byte(holder + "\x00" + name))
-	return t.known("client-" + hex.EncodeToString(sum[:16]))
+// client returns the session of a client that the protocol gives none. Clients
+// of other tokens may call themselves alike.
+func (t *sessions) client(name string) *session {
+	sum := sha256.Sum256([]byte(name))
+	return t.known(t.holder + ".client-" + hex.EncodeToString(sum[:16]))
 }
 
 // known returns the session of that id, a new one if need be.
