@@ -8,7 +8,11 @@
 // What is compared is measured in turns, not one after the other, so that
 // whatever else the machine does meets all of it; so the ratios mean more than
 // the milliseconds. It needs an engine that has the image, and the server built
-// as bin/warmbox. Without an engine it can tell how much a model is given to
+// as bin/warmbox. Whether very many commands leave anything behind it tells with
+//
+//	go run ./bench -long 10000
+//
+// Without an engine it can tell how much a model is given to
 // read of real outputs:
 //
 //	go run ./bench -tokens
@@ -36,6 +40,7 @@ type options struct {
 	image   string
 	rounds  int
 	starts  int
+	long    int
 	tokens  bool
 	cases   string
 	stderr  io.Writer // of the server; nil: dropped
@@ -47,6 +52,7 @@ func main() {
 	flag.StringVar(&o.image, "image", defaultImage, "the image of all containers")
 	flag.IntVar(&o.rounds, "n", 100, "rounds of commands")
 	flag.IntVar(&o.starts, "starts", 20, "rounds of cold starts")
+	flag.IntVar(&o.long, "long", 0, "run so many short commands in one box, such as 10000, and nothing else")
 	flag.BoolVar(&o.tokens, "tokens", false, "count what a model reads of real outputs, and nothing else")
 	flag.StringVar(&o.cases, "cases", "sandbox/summary/testdata", "the folder with those outputs")
 	verbose := flag.Bool("v", false, "show what the server logs")
@@ -72,9 +78,11 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	fmt.Fprintf(out, "%s/%s, %d CPUs, engine %s, image %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.engine.version, o.image)
-	for _, report := range []func(context.Context, *bed, io.Writer) error{
-		reportIdle, reportWays, reportCommands, reportStarts, reportBulk,
-	} {
+	reports := []func(context.Context, *bed, io.Writer) error{reportIdle, reportWays, reportCommands, reportStarts, reportBulk}
+	if o.long > 0 {
+		reports = []func(context.Context, *bed, io.Writer) error{reportLong}
+	}
+	for _, report := range reports {
 		fmt.Fprintln(out)
 		if err := report(ctx, b, out); err != nil {
 			return err
