@@ -26,6 +26,7 @@ type settings struct {
 	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"what of the workspace commands cannot change, because this machine may run it later"`
 	User           string   `toml:"user" arg:"UID:GID" help:"whom commands run as; if empty, the owner of the workspace, or 1000:1000 where that is root"`
 	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"which system calls boxes may make: a seccomp profile, or engine, the engine's own; if empty, one made for boxes"`
+	Runtime        string   `toml:"runtime" arg:"NAME" help:"the engine's runtime for boxes, such as runsc; if empty, the engine's default"`
 	TmpSize        size     `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
 	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
 

@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +48,7 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 		CgroupV2: e.info.CgroupVersion == "2",
 	}
 	c := &p.request
-	if err := errors.Join(c.network(), l.seccomp(e, p)); err != nil {
+	if err := errors.Join(c.network(), l.runtime(e, c), l.seccomp(e, p)); err != nil {
 		return nil, err
 	}
 	l.limits(e, spec, p)
@@ -80,6 +82,18 @@ func (c *request) network() error {
 		return sandbox.Errorf(sandbox.InvalidArgument, `Say "none" or "bridge".`, "%q is no network that a box can have", clean(c.Network, 100))
 	}
 	return nil
+}
+
+// runtime sees that the engine knows the runtime that was asked for: it would
+// say so itself, but not which ones it has.
+func (l *Launcher) runtime(e *engine, c *request) error {
+	c.Runtime = l.config.Runtime
+	if _, known := e.info.Runtimes[c.Runtime]; known || c.Runtime == "" {
+		return nil
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(e.info.Runtimes)), ", ")
+	return sandbox.Errorf(sandbox.InvalidArgument, "Install it and name it in the engine's own configuration, or choose one of these.",
+		"The engine has no runtime %q; it has %s.", clean(c.Runtime, 100), clean(names, 500))
 }
 
 // limits sets what the box may use, and never more than the engine has.

@@ -48,6 +48,7 @@ type request struct {
 	Tmp       int64
 	Seccomp   string // a profile, or its file where that is what the engine takes; "" is the engine's own
 	CgroupV2  bool
+	Runtime   string // "" is the engine's default
 
 	Workspace string // a directory of the host; "" is one in the user's home
 	ReadOnly  bool
@@ -84,6 +85,7 @@ func (c request) container() (*container.Config, *container.HostConfig) {
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
 		ReadonlyRootfs: true,
+		Runtime:        c.Runtime,
 		Tmpfs:          map[string]string{"/tmp": fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", c.Tmp)},
 		ShmSize:        shmSize,
 		Init:           &noInit,

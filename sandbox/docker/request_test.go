@@ -79,6 +79,7 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 		{name: "the engine's seccomp", config: Config{SeccompProfile: EngineSeccomp}, want: func(c *container.InspectResponse) {
 			c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[:1]
 		}},
+		{name: "runtime", config: Config{Runtime: "runc"}, want: func(c *container.InspectResponse) { c.HostConfig.Runtime = "runc" }},
 		{name: "relay", config: Config{ForcePath: pathRelay}, want: func(c *container.InspectResponse) {
 			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "0"}
 		}},
@@ -138,7 +139,7 @@ func hardened(e *engine) *container.InspectResponse {
 	c.HostConfig = &container.HostConfig{
 		NetworkMode: "none", IpcMode: "private", AutoRemove: true, ReadonlyRootfs: true, Init: &noInit,
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + string(profile)},
-		LogConfig: container.LogConfig{Type: "none"},
+		LogConfig: container.LogConfig{Type: "none"}, Runtime: e.info.DefaultRuntime,
 		Tmpfs:     map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=536870912,mode=1777"},
 		ShmSize:   64 << 20,
 		Resources: container.Resources{Memory: 2 << 30, MemorySwap: 2 << 30, NanoCPUs: int64(min(2, e.info.NCPU)) * 1e9, PidsLimit: &pids},
@@ -154,7 +155,7 @@ func facets(c *container.InspectResponse) map[string]string {
 		"host": k.Hostname, "user": k.User, "dir": k.WorkingDir, "signal": k.StopSignal, "entrypoint": k.Entrypoint, "cmd": k.Cmd,
 		"health": k.Healthcheck.Test, "tty": k.Tty, "stdin": k.OpenStdin, "volumes": len(k.Volumes),
 		"network": h.NetworkMode, "ipc": h.IpcMode, "pid": h.PidMode, "uts": h.UTSMode, "remove": h.AutoRemove, "readonly": h.ReadonlyRootfs, "init": *h.Init,
-		"capadd": []string(h.CapAdd), "capdrop": []string(h.CapDrop), "security": h.SecurityOpt, "privileged": h.Privileged, "log": h.LogConfig.Type,
+		"capadd": []string(h.CapAdd), "capdrop": []string(h.CapDrop), "security": h.SecurityOpt, "privileged": h.Privileged, "log": h.LogConfig.Type, "runtime": h.Runtime,
 		"tmpfs": h.Tmpfs, "shm": h.ShmSize, "memory": h.Memory, "swap": h.MemorySwap, "cpus": h.NanoCPUs, "pids": *h.PidsLimit,
 		"devices": len(h.Devices), "ports": len(h.PortBindings), "ulimits": len(h.Ulimits), "binds": len(h.Binds), "groups": len(h.GroupAdd),
 	} {
@@ -205,7 +206,11 @@ func TestBadSpecs(t *testing.T) {
 			}
 		})
 	}
-	_, err := New(Config{SeccompProfile: file}).Launch(t.Context(), "bad", sandbox.Spec{})
+	_, err := New(Config{Runtime: "runsx"}).Launch(t.Context(), "bad", sandbox.Spec{})
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, "runc") {
+		t.Errorf("got %v", err)
+	}
+	_, err = New(Config{SeccompProfile: file}).Launch(t.Context(), "bad", sandbox.Spec{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, "not JSON") {
 		t.Errorf("got %v", err)
 	}
