@@ -33,7 +33,11 @@ type keyring struct {
 // own: even on the loopback others knock, other users and web pages.
 func (c *config) keyring() (keyring, error) {
 	if c.HTTP.TokenFile != "" {
-		return readKeyring(c.HTTP.TokenFile)
+		file, err := filepath.Abs(c.HTTP.TokenFile) // others may read its name elsewhere
+		if err != nil {
+			return keyring{}, err
+		}
+		return readKeyring(file)
 	}
 	file, err := ownTokenFile()
 	if err == nil {
