@@ -47,6 +47,7 @@ type Spec struct {
 	Workspace string            // a host directory; "" makes one of the box's own
 	ReadOnly  bool              // mounts the workspace read-only
 	Protect   []string          // what of a writable workspace stays as it is, by paths in it such as ".git/hooks"
+	Mounts    []Mount           // what else of the host the box sees
 	Memory    int64             // bytes; swap is never more
 	CPUs      float64           // cores
 	Pids      int64             // processes and threads
@@ -56,6 +57,14 @@ type Spec struct {
 	// Progress is told what a slow launch is doing, one line each time. It is
 	// called from one goroutine and must not block. Nil means nobody listens.
 	Progress func(string)
+}
+
+// A Mount is a file or directory of the host that a box sees in a place of its
+// own. Only the owner's configuration makes one, never a call.
+type Mount struct {
+	Source   string // on the host, links followed
+	Target   string // in the box
+	Writable bool
 }
 
 // An EndedError says that a box ended by itself, and its last words. Stderr is

@@ -36,6 +36,7 @@ func (c *config) rules() []rule {
 		{"workspace_mode", oneOf(c.WorkspaceMode, "ro", "rw")},
 		{"workspace", c.workspace()},
 		{"protect", validProtect(c.Protect)},
+		{"mounts", c.checkMounts()},
 		{"seccomp", c.seccomp()},
 		{"user", validUser(c.User)},
 		{"tmp_size", between(c.TmpSize, 1<<20, 1<<40)},

@@ -137,6 +137,9 @@ func (c *config) decode(text string) error {
 func (c *config) inTable(key toml.Key) bool {
 	table := key[:len(key)-1].String()
 	return slices.ContainsFunc(c.table(), func(s setting) bool {
+		if _, ok := s.to.(*[]mountSetting); ok && s.key == table {
+			return slices.Contains([]string{"source", "target", "mode"}, key[len(key)-1])
+		}
 		return s.key == table && reflect.TypeOf(s.to).Elem().Kind() == reflect.Map
 	})
 }

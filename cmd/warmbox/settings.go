@@ -34,6 +34,8 @@ type settings struct {
 
 	Env map[string]string `toml:"env" arg:"TABLE" help:"variables that every command sees; in the file only"`
 
+	Mounts []mountSetting `toml:"mounts" arg:"TABLES" help:"more of this machine that boxes see: source, target, and mode, ro or rw; in the file only"`
+
 	Docker struct {
 		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if empty, it is looked for"`
 		Path string `toml:"path" default:"auto" arg:"PATH" help:"how boxes are reached: socket, relay, or auto, what works"`

@@ -27,7 +27,7 @@ func set(to any, text string) (err error) {
 		*p, err = strconv.ParseInt(text, 10, 64)
 	case *float64:
 		*p, err = strconv.ParseFloat(text, 64)
-	case *map[string]string, *map[string][]string:
+	case *map[string]string, *map[string][]string, *[]mountSetting:
 		return fmt.Errorf("%q is no table; only the configuration file has room for one", text)
 	case encoding.TextUnmarshaler:
 		return p.UnmarshalText([]byte(text))

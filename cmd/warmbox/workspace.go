@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // workspace resolves the directory that boxes share with this machine and
@@ -69,6 +72,12 @@ var (
 	homeTrees = []string{".aws", ".colima", ".docker", ".gnupg", ".kube", ".local/share/containers", ".orbstack", ".rd", ".ssh"}
 )
 
+// systems is why a part of the system is refused, and kernelTrees are those of it
+// that not even reading is safe of: sockets, devices, the state of processes.
+const systems = "it belongs to the system"
+
+var kernelTrees = []string{"/dev", "/proc", "/run", "/sys", "/var/run"}
+
 // forbidden says why a directory cannot be a workspace, "" if it can. Links in
 // it have been followed.
 func forbidden(dir string) string {
@@ -78,7 +87,7 @@ func forbidden(dir string) string {
 	case slices.Contains(systemPlaces, dir):
 		return "it holds much more than a project"
 	case !disk && slices.ContainsFunc(systemTrees, func(tree string) bool { return within(tree, dir) }):
-		return "it belongs to the system"
+		return systems
 	case parent == "/home" || parent == "/Users":
 		return "it is somebody's home directory"
 	}
@@ -103,6 +112,59 @@ func ours(dir string) string {
 		}
 	}
 	return ""
+}
+
+// A mountSetting is one of [[mounts]].
+type mountSetting struct {
+	Source string `toml:"source"`
+	Target string `toml:"target"`
+	Mode   string `toml:"mode"`
+}
+
+// checkMounts resolves what boxes see besides the workspace. What commands can
+// write must be fit for a workspace; what they read may be of the system, but
+// hold no keys and no sockets.
+func (c *config) checkMounts() error {
+	for i := range c.Mounts {
+		m := &c.Mounts[i]
+		source, err := filepath.EvalSymlinks(absolute(inHome(m.Source)))
+		if m.Source == "" {
+			return fmt.Errorf("a mount at %q has no source", m.Target)
+		}
+		if err != nil {
+			return fmt.Errorf("the source of a mount is not there: %w", err)
+		}
+		if err := m.allowed(source); err != nil {
+			return err
+		}
+		m.Source = source
+	}
+	return nil
+}
+
+func (m *mountSetting) allowed(source string) error {
+	if err := oneOf(cmp.Or(m.Mode, "ro"), "ro", "rw"); err != nil {
+		return fmt.Errorf("mode of the mount of %s: %w", source, err)
+	}
+	if info, err := os.Stat(source); err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s cannot be mounted: it is neither a directory nor a file", source)
+	}
+	why := forbidden(source)
+	if m.Mode != "rw" && why == systems && !slices.ContainsFunc(kernelTrees, func(tree string) bool { return within(tree, source) }) {
+		why = ""
+	}
+	if why != "" {
+		return fmt.Errorf("%s cannot be mounted: %s", source, why)
+	}
+	return nil
+}
+
+// mounts returns them for a box.
+func (c *config) mounts() (list []sandbox.Mount) {
+	for _, m := range c.Mounts {
+		list = append(list, sandbox.Mount{Source: m.Source, Target: m.Target, Writable: m.Mode == "rw"})
+	}
+	return list
 }
 
 // maxProtect bounds what is looked at and mounted for each box.

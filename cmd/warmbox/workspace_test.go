@@ -90,3 +90,42 @@ func TestProtect(t *testing.T) {
 		t.Errorf("protected: %v", c.Protect)
 	}
 }
+
+func TestMounts(t *testing.T) {
+	clean(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.MkdirAll(filepath.Join(home, "skills"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mount := func(lines string) (*config, error) {
+		return load(map[string]string{"config": writeConfig(t, "[[mounts]]\n"+lines)})
+	}
+	c, err := mount("source = \"~/skills\"\ntarget = \"/skills\"\n[[mounts]]\nsource = \"/usr/share\"\ntarget = \"/s\"\nmode = \"ro\"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := boxSpec(c).Mounts; len(got) != 2 || filepath.Base(got[0].Source) != "skills" || got[0].Target != "/skills" || got[0].Writable || got[1].Source != "/usr/share" {
+		t.Errorf("got %+v", got)
+	}
+	for lines, want := range map[string]string{
+		`source = "~/absent"`:                  "is not there",
+		`target = "/x"`:                        "has no source",
+		`source = "~"`:                         "is not there",
+		"source = \"~/skills\"\nmode = \"rx\"": `"rx" is not one of ro, rw`,
+		"source = \"/etc\"\nmode = \"rw\"":     "belongs to the system",
+		`source = "/proc"`:                     "belongs to the system",
+		`source = "/run"`:                      "belongs to the system",
+		`source = "/"`:                         "much more",
+		`source = "~/"`:                        "your home directory",
+		`source = "/dev/null"`:                 "neither a directory nor a file",
+		`from = "/x"`:                          "there is no setting mounts.from",
+	} {
+		if _, err := mount(lines); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", lines, err, want)
+		}
+	}
+	if _, err := load(map[string]string{"mounts": "x"}); err == nil || !strings.Contains(err.Error(), "only the configuration file") {
+		t.Errorf("got %v", err)
+	}
+}

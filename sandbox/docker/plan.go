@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,6 +65,9 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 			"image %s has something else than a directory at %s, which a box needs", name, p.facts.Bad)
 	}
 	c.Image, c.Unset, c.Unlabel = img.ID, p.facts.Env, p.facts.Labels
+	if err := c.addMounts(e, spec.Mounts); err != nil {
+		return nil, err
+	}
 	if err := l.place(e, spec, p); err != nil {
 		return nil, err
 	}
@@ -82,6 +86,37 @@ func (c *request) network() error {
 		return sandbox.Errorf(sandbox.InvalidArgument, `Say "none" or "bridge".`, "%q is no network that a box can have", clean(c.Network, 100))
 	}
 	return nil
+}
+
+// addMounts takes mounts that leave alone what makes a box one.
+func (c *request) addMounts(e *engine, mounts []sandbox.Mount) error {
+	if len(mounts) > 0 && !e.local() {
+		return sandbox.Errorf(sandbox.InvalidArgument, "Leave mounts out, or use an engine on this machine.",
+			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, mounts[0].Source)
+	}
+	for _, m := range mounts {
+		if !mountable(m.Target) {
+			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another place, such as /skills, /etc/ssl/certs or a directory below /home/agent.",
+				"Nothing can be mounted at %q: it is no clean path, or what is there makes the box.", clean(m.Target, 300))
+		}
+	}
+	c.Mounts = mounts
+	return nil
+}
+
+// mountable reports whether a mount may lie at a path: not over a place of ours
+// or of the kernel's, nor above or in one. In the workspace the engine would
+// make its mount point, on the host.
+func mountable(target string) bool {
+	if !path.IsAbs(target) || target == "/" || path.Clean(target) != target || target != clean(target, maxPath) {
+		return false
+	}
+	for _, place := range []string{home, "/tmp", agentDir, socketDir, workspaceDir, "/proc", "/sys", "/dev", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"} {
+		if below(place, target) || below(target, place) && place != home && place != "/tmp" {
+			return false
+		}
+	}
+	return true
 }
 
 // runtime sees that the engine knows the runtime that was asked for: it would
@@ -174,7 +209,7 @@ func (p *plan) withoutHost() bool {
 // blind makes an error of an engine that cannot see a workspace one that the
 // user can act on.
 func blind(err error, p *plan) error {
-	if !unseen(err) {
+	if !unseen(err) || p.request.Workspace == "" {
 		return err
 	}
 	return sandbox.Errorf(sandbox.InvalidArgument, "Share the directory with the engine (Docker Desktop: Settings, Resources, File sharing), or leave the workspace out.",

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 const (
@@ -53,7 +57,8 @@ type request struct {
 	Workspace string // a directory of the host; "" is one in the user's home
 	ReadOnly  bool
 	Covers    []cover // of parts of the workspace
-	Passwd    string  // a file of the host that replaces the image's; "" for none
+	Mounts    []sandbox.Mount
+	Passwd    string // a file of the host that replaces the image's; "" for none
 	Group     string
 	BringHome bool // the image has a home of this user, which the new volume gets
 
@@ -158,6 +163,9 @@ func (c request) mounts() []mount.Mount {
 		mounts = append(mounts, bindMount(c.Workspace, workspaceDir, c.ReadOnly))
 		mounts = append(mounts, c.coverMounts()...)
 	}
+	for _, m := range c.Mounts {
+		mounts = append(mounts, bindMount(m.Source, m.Target, !m.Writable))
+	}
 	if c.SocketDir != "" {
 		mounts = append(mounts, bindMount(c.SocketDir, socketDir, true))
 	}
@@ -187,6 +195,18 @@ func (c request) dir() string {
 	return workspaceDir
 }
 
+// mountParents returns the directories in the user's home that mounts lie in,
+// from the top down. Where they are not there the engine makes them, as root's.
+func (c request) mountParents() (dirs []string) {
+	for _, m := range c.Mounts {
+		for dir := path.Dir(m.Target); below(dir, home) && dir != home; dir = path.Dir(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
 // fill makes the user's directories in the new volume for homes, whose root
 // belongs to root.
 func (b *box) fill(ctx context.Context, c request) error {
@@ -197,6 +217,7 @@ func (b *box) fill(ctx context.Context, c request) error {
 	if c.Workspace == "" {
 		dirs = append(dirs, c.dir())
 	}
+	dirs = append(dirs, c.mountParents()...)
 	if len(dirs) == 0 {
 		return nil
 	}

@@ -240,3 +240,34 @@ func TestBuildSaysWhatFailed(t *testing.T) {
 		t.Errorf("progress %q", lines)
 	}
 }
+
+func TestMounts(t *testing.T) {
+	skills, cache := lay(t, "a/skill"), lay(t, "old")
+	l := launcher(t, Config{})
+	b := launch(t, l, sandbox.Spec{Mounts: []sandbox.Mount{
+		{Source: skills, Target: "/skills"},
+		{Source: filepath.Join(skills, "a", "skill"), Target: "/home/agent/.config/tool/skill"},
+		{Source: cache, Target: "/home/agent/.cache/go-build", Writable: true},
+	}})
+	r := greet(t, b)
+	out, code := sh(t, b, r, `cat /skills/a/skill ~/.config/tool/skill ~/.cache/go-build/old; touch ~/.config/mine ~/.cache/mine ~/.cache/go-build/new && echo " made"; touch /skills/x`)
+	if !strings.HasPrefix(out, "a/skilla/skillold made\n") || !strings.Contains(out, "Read-only file system") || code == 0 {
+		t.Errorf("%q, exit %d", out, code)
+	}
+	if _, err := os.Stat(filepath.Join(cache, "new")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMountable(t *testing.T) {
+	for target, want := range map[string]bool{
+		"/skills": true, "/etc/ssl/certs": true, "/home/agent/.cache/go-build": true, "/tmp/x": true, "/usr/share/x": true, "/opt/skills": true, "/home/other": true,
+		"/": false, "": false, "skills": false, "/a/../etc": false, "/a/": false, "/home": false, "/home/agent": false, "/opt": false, "/opt/warmbox/agent": false,
+		"/run": false, "/run/warmbox": false, "/workspace": false, "/workspace/x": false, "/proc/sys": false, "/sys": false, "/dev/shm": false, "/etc": false,
+		"/etc/passwd": false, "/tmp": false, "/a\nb": false,
+	} {
+		if got := mountable(target); got != want {
+			t.Errorf("%q: %v", target, got)
+		}
+	}
+}
