@@ -347,7 +347,7 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
 			spec := sandbox.Spec{}
 			if named {
-				spec.Workspace = t.TempDir()
+				spec.Workspace = lay(t)
 			}
 			p, err := l.plan(t.Context(), e, "blind", spec)
 			if err != nil {
