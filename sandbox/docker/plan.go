@@ -221,21 +221,8 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 	c := &p.request
 	switch {
 	case spec.Workspace != "":
-		if c.Workspace, err = directory(spec.Workspace); err != nil {
+		if err := c.nameWorkspace(e, spec); err != nil {
 			return err
-		}
-		if !e.local() {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Leave the workspace out, or use an engine on this machine.",
-				"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, c.Workspace)
-		}
-		c.UID, c.GID = owner(c.Workspace)
-		if err := writable(c.Workspace, c.UID, e, spec); err != nil {
-			return err
-		}
-		if !c.ReadOnly {
-			if c.Covers, err = covers(c.Workspace, spec.Protect); err != nil {
-				return err
-			}
 		}
 	case e.local():
 		if err := l.ownWorkspace(p); err != nil {
@@ -266,6 +253,25 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 		return os.Chmod(c.Workspace, 0o777) // the box's user is another one on the host, who only the engine knows
 	}
 	return give(c.Workspace, c.UID, c.GID)
+}
+
+// nameWorkspace takes the workspace that somebody named.
+func (c *request) nameWorkspace(e *engine, spec sandbox.Spec) (err error) {
+	if c.Workspace, err = directory(spec.Workspace); err != nil {
+		return err
+	}
+	if !e.local() {
+		return sandbox.Errorf(sandbox.InvalidArgument, "Leave the workspace out, or use an engine on this machine.",
+			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, c.Workspace)
+	}
+	c.UID, c.GID = owner(c.Workspace)
+	if err := writable(c.Workspace, c.UID, e, spec); err != nil {
+		return err
+	}
+	if !c.ReadOnly {
+		c.Covers, err = covers(c.Workspace, spec.Protect)
+	}
+	return err
 }
 
 // writable refuses a workspace of root's that commands could only read, unless
