@@ -250,7 +250,7 @@ func TestMounts(t *testing.T) {
 		{Source: cache, Target: "/home/agent/.cache/go-build", Writable: true},
 	}})
 	r := greet(t, b)
-	out, code := sh(t, b, r, `cat /skills/a/skill ~/.config/tool/skill ~/.cache/go-build/old; touch ~/.config/mine ~/.cache/mine ~/.cache/go-build/new && echo " made"; touch /skills/x`)
+	out, code := sh(t, b, r, `exec 2>&1; cat /skills/a/skill ~/.config/tool/skill ~/.cache/go-build/old; touch ~/.config/mine ~/.cache/mine ~/.cache/go-build/new && echo " made"; touch /skills/x`)
 	if !strings.HasPrefix(out, "a/skilla/skillold made\n") || !strings.Contains(out, "Read-only file system") || code == 0 {
 		t.Errorf("%q, exit %d", out, code)
 	}
