@@ -2,9 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 
-	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
@@ -16,10 +17,11 @@ const digestQueue = 1 << 20
 // that it needs a summary. It is fed in the order in which the log was written,
 // so that both count the same lines.
 type digester struct {
-	above   int // output of up to so many bytes needs none
-	cmd     string
-	secrets *redact.Redactor
-	tell    func(text string) // told the summary when there is one
+	above  int // output of up to so many bytes needs none
+	cmd    string
+	mask   func(string) string
+	tell   func(text string) // told the summary when there is one
+	logger *slog.Logger
 
 	early   []byte // the output as long as it is small
 	reading bool   // it no longer is
@@ -34,8 +36,12 @@ type digester struct {
 	written summary.Digest
 }
 
-func newDigester(c Command, secrets *redact.Redactor, tell func(string)) *digester {
-	d := &digester{above: c.Whole, cmd: c.Cmd, secrets: secrets, tell: tell, done: make(chan struct{})}
+func newDigester(r *Run) *digester {
+	b, c := r.Box, r.Command
+	d := &digester{
+		above: c.Whole, cmd: c.Cmd, mask: b.secrets.Text, logger: b.logger, done: make(chan struct{}),
+		tell: func(text string) { b.history.summarize(r.ID, text) },
+	}
 	d.work.L, d.room.L = &d.mu, &d.mu
 	return d
 }
@@ -86,18 +92,34 @@ func (d *digester) end(e Exit) {
 // read reads until the end, and leaves only the digest behind. It ends by itself
 // some milliseconds after the run, and nothing waits for it but Digest.
 func (d *digester) read() {
-	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.secrets.Text})
+	defer close(d.done)
+	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.mask})
+	sound := true
 	var batch []byte
 	for {
 		batch = d.next(batch[:0])
 		if len(batch) == 0 {
 			break
 		}
-		s.Write(batch)
+		// What nobody summarises any more is taken all the same: the run waits
+		// for room.
+		sound = sound && d.try(func() { s.Write(batch) })
 	}
-	d.written = s.Digest(d.exit)
-	d.tell(d.written.Summary)
-	close(d.done)
+	if sound && d.try(func() { d.written = s.Digest(d.exit) }) {
+		d.tell(d.written.Summary)
+	}
+}
+
+// try reports whether f came to its end. Output is a stranger's, and one that
+// breaks a rule of ours must cost its summary and not the server.
+func (d *digester) try(f func()) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.logger.Error("the summariser broke down", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	f()
+	return true
 }
 
 // next swaps an empty buffer for all that waits. It returns nothing at the end.
@@ -114,7 +136,7 @@ func (d *digester) next(empty []byte) []byte {
 }
 
 // Digest returns what matters of the output of a run that has ended, and
-// whether there was so much of it that it needs to be told: above Command.Whole.
+// whether there is any to tell: of an output above Command.Whole.
 // It may wait a few milliseconds until all of it has been read.
 func (r *Run) Digest(ctx context.Context) (summary.Digest, bool) {
 	if !r.ended() {
@@ -122,7 +144,7 @@ func (r *Run) Digest(ctx context.Context) (summary.Digest, bool) {
 	}
 	select {
 	case <-r.digest.done:
-		return r.digest.written, r.digest.reading
+		return r.digest.written, r.digest.written.Summary != ""
 	case <-ctx.Done():
 		return summary.Digest{}, false
 	}

@@ -192,7 +192,7 @@ func newRun(b *Box, c Command) *Run {
 		opened: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), room: make(chan struct{}, 1),
 		in: input{turn: make(chan struct{}, 1)},
 	}
-	r.digest = newDigester(c, b.secrets, func(text string) { b.history.summarize(r.ID, text) })
+	r.digest = newDigester(r)
 	mask := b.secrets.Within
 	r.out = [2]excerpt.Keeper{{Limit: c.Keep, Mask: mask}, {Limit: c.Keep, Mask: mask}}
 	return r

@@ -1,0 +1,41 @@
+package sandbox
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// A summariser that breaks down costs the summary: the run goes on printing, and
+// who asks is told that there is none.
+func TestBrokenSummariser(t *testing.T) {
+	var log bytes.Buffer
+	box := &Box{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	run := &Run{Box: box, Command: Command{Cmd: "make", Whole: 10}, done: make(chan struct{})}
+	d := newDigester(run)
+	d.mask = func(string) string { panic("a line like no other") }
+	run.digest = d
+	line := bytes.Repeat([]byte("main.c:1:2: error: no\n"), 1000)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for range 4 * digestQueue / len(line) {
+			d.write(line)
+		}
+		d.end(Exit{Status: Exited, Code: 2})
+		close(run.done)
+		<-d.done
+	}()
+	select {
+	case <-over:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the run waits for a summariser that is no more")
+	}
+	if digest, ok := run.Digest(t.Context()); ok {
+		t.Errorf("%+v", digest)
+	}
+	if !bytes.Contains(log.Bytes(), []byte("broke down")) {
+		t.Errorf("nobody hears of it: %s", &log)
+	}
+}
