@@ -117,13 +117,13 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 	}
 	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
 	box.commands, box.audit = m.Commands, m.newAudit()
-	box.audit.started(owner, req, box, nil)
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}
 	m.boxes[box.ID] = &tenancy{box, owner}
 	m.pending.Go(func() { m.watch(box, owner) })
 	m.mu.Unlock()
+	box.audit.started(owner, req, box, nil)
 	return box, false, nil
 }
 
