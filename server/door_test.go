@@ -355,6 +355,19 @@ func TestDelete(t *testing.T) {
 // test ends, and returns where its messages go.
 func openStream(t *testing.T, ctx context.Context, base string, header ...string) (endpoint string) {
 	t.Helper()
+	resp := getStream(t, ctx, base, header...)
+	buf := make([]byte, 1024)
+	n, err := resp.Body.Read(buf)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", resp.Status, buf[:n], err)
+	}
+	_, endpoint, _ = strings.Cut(strings.TrimSpace(string(buf[:n])), "data: ")
+	return endpoint
+}
+
+// getStream asks for a stream; the answer may be a refusal.
+func getStream(t *testing.T, ctx context.Context, base string, header ...string) *http.Response {
+	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", base+"/sse", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -368,13 +381,7 @@ func openStream(t *testing.T, ctx context.Context, base string, header ...string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { resp.Body.Close() })
-	buf := make([]byte, 1024)
-	n, err := resp.Body.Read(buf)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", resp.Status, buf[:n], err)
-	}
-	_, endpoint, _ = strings.Cut(strings.TrimSpace(string(buf[:n])), "data: ")
-	return endpoint
+	return resp
 }
 
 // TestHangUp: on SSE the connection is the session.

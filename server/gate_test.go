@@ -65,12 +65,23 @@ func TestCrowd(t *testing.T) {
 // has gone.
 func TestTooManyConns(t *testing.T) {
 	base := listen(t, newServer(t), HTTP{SSE: true, MaxConns: 2})
+	// One that has been closed may count until the server has seen it.
 	for range 5 {
-		connect(t, base+"/mcp")
+		await(t, func() bool {
+			resp, _ := post(t, base+"/mcp", initialize(1, "2025-11-25"))
+			return resp.StatusCode == http.StatusOK
+		})
 	}
 	ctx, hangUp := context.WithCancel(t.Context())
-	openStream(t, ctx, base)
-	openStream(t, ctx, base)
+	for range 2 {
+		await(t, func() bool {
+			resp := getStream(t, ctx, base)
+			if resp.StatusCode != http.StatusOK {
+				resp.Body.Close()
+			}
+			return resp.StatusCode == http.StatusOK
+		})
+	}
 	if resp, body := post(t, base+"/mcp", initialize(1, "2025-11-25")); resp.StatusCode != http.StatusServiceUnavailable || !resp.Close {
 		t.Errorf("the third connection: %s: %s", resp.Status, body)
 	}

@@ -16,6 +16,7 @@ type proc struct {
 	pid, ppid, pgid, sid int
 	threads              int
 	zombie               bool
+	bare                 bool   // shows no environment, not even an empty one
 	start                uint64 // clock ticks since boot: with the pid it names a process for good
 	name                 string
 }
@@ -37,14 +38,15 @@ func readProc(pid int) (p proc, ok bool) {
 		return p, false
 	}
 	f := bytes.Fields(text[shut+1:])
-	const state, ppid, group, session, threads, start = 0, 1, 2, 3, 17, 19
-	if len(f) <= start {
+	const state, ppid, group, session, threads, start, environ = 0, 1, 2, 3, 17, 19, 47
+	if len(f) <= environ {
 		return p, false
 	}
 	num := func(i int) int { n, _ := strconv.Atoi(string(f[i])); return n }
 	p = proc{pid: pid, ppid: num(ppid), pgid: num(group), sid: num(session), threads: num(threads), name: string(text[open+1 : shut])}
 	p.start, _ = strconv.ParseUint(string(f[start]), 10, 64)
 	p.zombie = f[state][0] == 'Z' || f[state][0] == 'X'
+	p.bare = string(f[environ]) == "0"
 	return p, true
 }
 
@@ -106,11 +108,27 @@ func (p proc) kids() []int {
 }
 
 // mark returns the mark in the environment that the process was started with,
-// "" where it has none or lets nobody look.
-func (p proc) mark() string {
+// "" where it has none. It is not sure of that for one that is just becoming
+// another program, which takes a while on a busy machine, nor for one that lets
+// nobody look: they show the same.
+func (p proc) mark() (mark string, sure bool) {
+	for range 3 { // it may have begun and ended between two looks
+		text := p.environ()
+		if len(text) > 0 {
+			return findMark(text), true
+		}
+		if now, ok := readProc(p.pid); !ok || now.bare {
+			return "", false
+		}
+	}
+	return "", true
+}
+
+// environ returns the environment as far as the mark, if that is in it.
+func (p proc) environ() []byte {
 	f, err := os.Open(procPath(p.pid, "environ"))
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer f.Close()
 	text := make([]byte, 4096)
@@ -118,17 +136,14 @@ func (p proc) mark() string {
 	for have < maxEnviron {
 		n, err := f.Read(text[have:])
 		have += n
-		if m := findMark(text[:have]); m != "" {
-			return m
-		}
-		if err != nil || n == 0 {
-			return ""
+		if err != nil || n == 0 || findMark(text[:have]) != "" {
+			break
 		}
 		if have == len(text) {
 			text = append(text, make([]byte, len(text))...)
 		}
 	}
-	return ""
+	return text[:have]
 }
 
 func findMark(environ []byte) string {

@@ -60,7 +60,6 @@ func (a *Agent) reapOne(pid int) bool {
 		return true
 	}
 	delete(a.pids, pid)
-	r.tree.running = false
 	status := exitStatus{wait: st}
 	if st != 0 {
 		n := oomKills()

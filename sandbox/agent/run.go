@@ -265,6 +265,7 @@ func (r *run) finish() {
 	body.More = max(0, len(leftover)-wire.MaxLeftover)
 	body.Leftover = leftover[:len(leftover)-body.More]
 	r.agent.sendJSON(wire.Exit, r.id, body)
+	r.agent.settle(r.tree)
 	if open {
 		r.awaitClosed()
 		r.agent.awaitGone(r.tree)

@@ -27,7 +27,7 @@ const (
 // All but collateral is guarded by the agent's mu.
 type tree struct {
 	mark     string
-	running  bool // its shell has not been reaped
+	pending  bool // its run has not said yet what it leaves behind
 	sessions map[int]bool
 	known    map[int]uint64 // start by pid
 
@@ -37,7 +37,7 @@ type tree struct {
 func newTree() *tree {
 	var b [8]byte
 	rand.Read(b[:])
-	return &tree{mark: markName + hex.EncodeToString(b[:]), running: true, sessions: map[int]bool{}, known: map[int]uint64{}}
+	return &tree{mark: markName + hex.EncodeToString(b[:]), pending: true, sessions: map[int]bool{}, known: map[int]uint64{}}
 }
 
 // census is one look at all processes that descend from the agent.
@@ -46,6 +46,8 @@ type census struct {
 	of     map[int]*tree // nil for a stray: it bears no sign of any run
 	marked map[string]*tree
 	trees  []*tree
+
+	unsure bool // a young stray may yet show the mark of a run
 }
 
 // take looks at all processes below the agent and says whose they are. The
@@ -91,7 +93,9 @@ func (c *census) owner(pid int) *tree {
 		if _, below := c.procs[p.ppid]; below {
 			t = c.owner(p.ppid)
 		} else if !p.zombie {
-			t = c.marked[p.mark()]
+			mark, sure := p.mark()
+			t = c.marked[mark]
+			c.unsure = c.unsure || !sure && p.age() < young
 		}
 	}
 	c.of[pid] = t
@@ -130,9 +134,9 @@ func (t *tree) own(p proc) {
 	}
 }
 
-// prune forgets the trees that have no process left.
+// prune forgets the trees that have no process left and get no more.
 func (c *census) prune() {
-	c.trees = slices.DeleteFunc(slices.Clone(c.trees), func(t *tree) bool { return !t.running && len(t.known) == 0 })
+	c.trees = slices.DeleteFunc(slices.Clone(c.trees), func(t *tree) bool { return !t.pending && len(t.known) == 0 })
 }
 
 // targets returns what is to be killed with a tree: its processes, and the
@@ -180,13 +184,12 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 		return nil
 	}
 	c := a.take()
-	// What is just becoming another program shows no environment, and so no mark.
-	for range 5 {
-		if !c.youngStray() {
+	for range patience {
+		if !c.unsure {
 			break
 		}
 		a.mu.Unlock()
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(lookSoon)
 		a.mu.Lock()
 		c = a.take()
 	}
@@ -199,17 +202,13 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 	return list
 }
 
-// youngStray reports whether there is a stray that was started just now. An old
-// one bears no sign because it wants none.
-func (c *census) youngStray() bool {
-	const young = 1 // seconds
-	for pid, p := range c.procs {
-		if c.of[pid] == nil && !p.zombie && p.age() < young {
-			return true
-		}
-	}
-	return false
-}
+// How long to look for the mark of a stray: what hides it for good, as what is
+// just becoming another program does for a moment, is soon too old.
+const (
+	lookSoon = 2 * time.Millisecond
+	patience = 500 // looks
+	young    = 1   // second
+)
 
 // adopted reports whether any process has become our child that we did not start.
 func (a *Agent) adopted() bool {
@@ -235,6 +234,16 @@ func (a *Agent) awaitGone(t *tree) {
 		a.mu.Unlock()
 		time.Sleep(lookAgain) // they often die in numbers
 		a.mu.Lock()
+	}
+}
+
+// settle lets a tree go as soon as it has no process: its run is over.
+func (a *Agent) settle(t *tree) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t.pending = false
+	if len(t.known) == 0 {
+		a.forget(t)
 	}
 }
 

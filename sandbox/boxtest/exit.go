@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +136,16 @@ func testLeftover(t *testing.T, s *suite) {
 	if len(r.Leftover) != 1 {
 		t.Errorf("leftover %v", r.Leftover)
 	}
+	// Many at once, caught while they become another program.
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if r := sh(t, box, "setsid sleep 60 >/dev/null 2>&1 & exit"); len(r.Leftover) != 1 {
+				t.Errorf("leftover %v", r.Leftover)
+			}
+		})
+	}
+	all.Wait()
 	// And one that has hidden in every way.
 	r = sh(t, box, "env -i setsid -f sleep 60 >/dev/null 2>&1; sleep 0.2")
 	if len(r.Leftover) > 1 {
