@@ -141,13 +141,9 @@ func (m *Manager) named(owner, name string) *Box {
 // spec lays a request over the defaults and checks what it may ask for.
 func (m *Manager) spec(req Request) (Spec, error) {
 	spec := m.Defaults
-	if req.Image != "" {
-		spec.Image = req.Image
-	}
-	if spec.Image != m.Defaults.Image && !policy.Image(m.Images, spec.Image) {
-		allowed := append([]string{m.Defaults.Image}, m.Images...)
-		return spec, Errorf(ImageDenied, "Use one of these, leave image out, or have the owner add it to [images] allow.",
-			"image %q is not on the list of allowed images: %s", spec.Image, strings.Join(allowed, ", "))
+	var err error
+	if spec.Image, err = m.image(req.Image); err != nil {
+		return spec, err
 	}
 	if err := checkEnv(req.Env); err != nil {
 		return spec, err
@@ -162,6 +158,23 @@ func (m *Manager) spec(req Request) (Spec, error) {
 	maps.Copy(spec.Env, req.Env)
 	spec.Progress = req.Progress
 	return spec, nil
+}
+
+// image returns the name by which to find the image that is asked for, or the
+// default one. A list that pins it says what it is, whatever its tag has come to
+// mean.
+func (m *Manager) image(ref string) (string, error) {
+	wanted := cmp.Or(ref, m.Defaults.Image)
+	name, allowed := policy.Pin(m.Images, wanted)
+	switch {
+	case allowed:
+		return name, nil
+	case wanted == m.Defaults.Image:
+		return wanted, nil
+	}
+	list := append([]string{m.Defaults.Image}, m.Images...)
+	return "", Errorf(ImageDenied, "Use one of these, leave image out, or have the owner add it to [images] allow.",
+		"image %q is not on the list of allowed images: %s", wanted, strings.Join(list, ", "))
 }
 
 // denial makes of a command's the error that its caller can act on.
