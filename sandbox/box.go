@@ -58,6 +58,7 @@ type Box struct {
 	gate     *gate            // of its runs
 	shells   map[string]*gate // its named shells; guarded by mu
 	common   *gate            // of those of all boxes, may be nil
+	lookout  *lookout         // may be nil; used where frames are taken
 
 	logs   *rawlog.Store
 	logger *slog.Logger
@@ -90,6 +91,7 @@ func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spe
 	if p, ok := stream.(Placed); ok {
 		b.Place = p.Place()
 	}
+	b.lookout = newLookout(spec, b.Place.Workspace)
 	r := wire.NewReader(stream, wire.FromAgent)
 	if err := b.greet(ctx, r, spec.Env); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet the agent of box %s: %w", id, err), stream.Close())

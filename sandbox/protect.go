@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A Snapshot is what the protected paths of a workspace looked like at a moment.
-// A backend keeps commands from those that were there when their box started,
-// where it can; what came later nobody keeps them from, so that it is told. The
-// zero Snapshot is of nothing, and nothing of it changes.
-type Snapshot struct {
+// A lookout watches the protected paths of a workspace, which a program on the
+// host may run later. A backend keeps commands from those that were there when
+// their box started, where it can; what comes later nobody keeps them from, so
+// that it is told. A nil lookout has nothing to watch. One goroutine uses it.
+type lookout struct {
 	dir   string
 	paths []string
-	looks map[string]look
+	looks map[string]look // at those that were there
 }
 
 // A look is what of a file a change shows in. What it holds is not read: it is
@@ -25,41 +25,48 @@ type look struct {
 	time time.Time
 }
 
-// TakeSnapshot looks at the paths in a workspace. It costs a few system calls
-// for each, and follows no link out of the workspace.
-func TakeSnapshot(dir string, paths []string) Snapshot {
-	s := Snapshot{dir: dir, paths: paths, looks: make(map[string]look)}
-	if dir == "" || len(paths) == 0 {
-		return s
+// newLookout watches what commands of a box could change and people use: a
+// workspace that somebody named.
+func newLookout(spec Spec, dir string) *lookout {
+	if spec.Workspace == "" || spec.ReadOnly || dir == "" || len(spec.Protect) == 0 {
+		return nil
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return s // a workspace that is gone has nothing to protect
-	}
-	defer root.Close()
-	for _, path := range paths {
-		if info, err := root.Lstat(filepath.FromSlash(path)); err == nil {
-			s.looks[path] = look{info.Mode(), info.Size(), info.ModTime()}
-		}
-	}
-	return s
+	l := &lookout{dir: dir, paths: spec.Protect}
+	l.looks = l.look()
+	return l
 }
 
-// Changed looks again and returns the paths that have appeared since, and those
-// that are others than they were, in the order of the list. One that is gone
-// does no harm. Whoever works in the workspace on the host changes them too: it
-// is no proof of what a command did.
-func (s Snapshot) Changed() (appeared, changed []string) {
-	now := TakeSnapshot(s.dir, s.paths)
-	for _, path := range s.paths {
-		is, there := now.looks[path]
-		was, before := s.looks[path]
-		switch {
-		case there && !before:
-			appeared = append(appeared, path)
-		case there && is != was:
+// look costs a few system calls for each path, and follows no link out of the
+// workspace.
+func (l *lookout) look() map[string]look {
+	looks := make(map[string]look, len(l.looks))
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		return looks // a workspace that is gone has nothing to protect
+	}
+	defer root.Close()
+	for _, path := range l.paths {
+		if info, err := root.Lstat(filepath.FromSlash(path)); err == nil {
+			looks[path] = look{info.Mode(), info.Size(), info.ModTime()}
+		}
+	}
+	return looks
+}
+
+// news returns the paths that have appeared or become others since it was last
+// asked, in the order of the list. One that is gone does no harm. Whoever works
+// in the workspace on the host changes them too: it is no proof of what a
+// command did.
+func (l *lookout) news() (changed []string) {
+	if l == nil {
+		return nil
+	}
+	before := l.looks
+	l.looks = l.look()
+	for _, path := range l.paths {
+		if is, there := l.looks[path]; there && is != before[path] {
 			changed = append(changed, path)
 		}
 	}
-	return appeared, changed
+	return changed
 }

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-func TestSnapshot(t *testing.T) {
+func TestLookout(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	paths := []string{".git/hooks", ".git/config", ".envrc", ".vscode", "out/passwd", "kept", "gone"}
+	spec := Spec{Workspace: dir, Protect: []string{".git/hooks", ".git/config", ".envrc", ".vscode", "out/passwd", "kept", "gone"}}
 	err := errors.Join(os.MkdirAll(at(".git/hooks"), 0o755), os.WriteFile(at(".envrc"), []byte("old"), 0o644),
 		os.WriteFile(at("kept"), nil, 0o644), os.WriteFile(at("gone"), nil, 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := TakeSnapshot(dir, paths)
-	if a, c := before.Changed(); a != nil || c != nil {
-		t.Errorf("nothing happened, and %q appeared, %q changed", a, c)
+	l := newLookout(spec, dir)
+	if news := l.news(); news != nil {
+		t.Errorf("nothing happened, and the news are %q", news)
 	}
 	err = errors.Join(os.WriteFile(at(".git/config"), nil, 0o644), os.WriteFile(at(".envrc"), []byte("newer"), 0o644), os.Remove(at("gone")),
 		os.Symlink("/nowhere", at(".vscode")), os.Symlink("/etc", at("out")),
@@ -28,27 +28,42 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appeared, changed := before.Changed()
-	if want := []string{".git/config", ".vscode"}; !slices.Equal(appeared, want) {
-		t.Errorf("appeared: %q, want %q", appeared, want)
+	if news, want := l.news(), []string{".git/hooks", ".git/config", ".envrc", ".vscode"}; !slices.Equal(news, want) {
+		t.Errorf("the news are %q, want %q", news, want)
 	}
-	if want := []string{".git/hooks", ".envrc"}; !slices.Equal(changed, want) {
-		t.Errorf("changed: %q, want %q", changed, want)
+	if news := l.news(); news != nil {
+		t.Errorf("the same news again: %q", news)
 	}
-	for _, nothing := range []Snapshot{{}, TakeSnapshot("", paths), TakeSnapshot(dir, nil), TakeSnapshot(at("absent"), paths)} {
-		if a, c := nothing.Changed(); a != nil || c != nil {
-			t.Errorf("of nothing: %q appeared, %q changed", a, c)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if news := l.news(); news != nil {
+		t.Errorf("of a workspace that is gone: %q", news)
+	}
+}
+
+func TestNothingToWatch(t *testing.T) {
+	dir := t.TempDir()
+	for _, spec := range []Spec{
+		{Protect: []string{".envrc"}},
+		{Workspace: dir},
+		{Workspace: dir, ReadOnly: true, Protect: []string{".envrc"}},
+	} {
+		if l := newLookout(spec, dir); l != nil || l.news() != nil {
+			t.Errorf("%+v is watched", spec)
 		}
 	}
 }
 
-func BenchmarkSnapshot(b *testing.B) {
+func BenchmarkLookout(b *testing.B) {
 	dir := b.TempDir()
-	paths := []string{".git/hooks", ".git/config", ".husky", ".vscode", ".idea", ".claude", ".mcp.json", ".envrc", ".bashrc", ".profile", ".zshrc"}
 	if err := os.MkdirAll(filepath.Join(dir, ".git/hooks"), 0o755); err != nil {
 		b.Fatal(err)
 	}
+	l := newLookout(Spec{Workspace: dir, Protect: []string{
+		".git/hooks", ".git/config", ".husky", ".vscode", ".idea", ".claude", ".mcp.json", ".envrc", ".bashrc", ".profile", ".zshrc",
+	}}, dir)
 	for b.Loop() {
-		TakeSnapshot(dir, paths).Changed()
+		l.news()
 	}
 }

@@ -141,6 +141,10 @@ type Exit struct {
 	More     int    // what else still runs
 	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost" with all from before; "" where it had none
 	Err      error  // of a Lost or never started run
+
+	// Changed names those of Spec.Protect that appeared in the workspace while it
+	// ran, or became others, whoever did it.
+	Changed []string
 }
 
 // Proc is a process that a run left behind. Its name is the box's own text.
@@ -374,7 +378,7 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 		return false, err
 	}
 	r.phase = exited
-	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More, Shell: body.Shell}
+	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More, Shell: body.Shell, Changed: r.Box.lookout.news()}
 	switch {
 	case r.cause != "" && body.Killed:
 		e.Status = r.cause

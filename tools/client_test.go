@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +81,7 @@ func (a answer) has(t *testing.T, want map[string]any) {
 		if n, ok := value.(int); ok {
 			value = float64(n)
 		}
-		if a.fields[name] != value {
+		if !reflect.DeepEqual(a.fields[name], value) {
 			t.Errorf("%s is %v, want %v, in %s", name, a.fields[name], value, a.json)
 		}
 	}
@@ -174,6 +175,22 @@ func TestFailingCommands(t *testing.T) {
 		a.has(t, map[string]any{"status": "running", "exitCode": nil, "code": nil})
 		a.says(t, "running · ", " so far · log /", "hint: It was not killed")
 	})
+}
+
+// What appears in the workspace that programs of the host run later is told, of
+// the command that was there at the time.
+func TestChanged(t *testing.T) {
+	s := newSet(t)
+	s.Manager.Defaults.Workspace, s.Manager.Defaults.Protect = t.TempDir(), []string{".envrc", ".git/hooks"}
+	c := connect(t, s)
+	callTool(t, c, "exec", `{"cmd":"touch README"}`).has(t, map[string]any{"exitCode": 0, "changed": nil})
+	a := callTool(t, c, "exec", `{"cmd":"mkdir -p .git/hooks; echo evil > .envrc; exit 3"}`)
+	a.has(t, map[string]any{"exitCode": 3, "changed": []any{".envrc", ".git/hooks"}})
+	a.says(t, "In the workspace .envrc, .git/hooks appeared or changed.")
+	b := callTool(t, c, "exec", `{"cmd":"echo worse > .envrc","background":true}`)
+	id := b.fields["execId"].(string)
+	callTool(t, c, "logs", `{"execId":"`+id+`","waitSeconds":30,"grep":"never"}`).says(t, "In the workspace .envrc appeared or changed.")
+	callTool(t, c, "exec", `{"cmd":"cat .envrc"}`).has(t, map[string]any{"stdout": "worse\n", "changed": nil})
 }
 
 func TestErrors(t *testing.T) {

@@ -53,6 +53,7 @@ type ExecResult struct {
 	Log           *LogGap        `json:"log,omitempty"`      // only where the log is not complete
 	Leftover      []sandbox.Proc `json:"leftover,omitempty"` // some of the processes that still run
 	LeftoverCount int            `json:"leftoverCount,omitempty"`
+	Changed       []string       `json:"changed,omitempty"` // of the workspace, that the host may run
 	Truncated     bool           `json:"truncated"`
 	OmittedBytes  int64          `json:"omittedBytes,omitempty"` // of both streams
 	OmittedLines  int64          `json:"omittedLines,omitempty"`
@@ -97,6 +98,7 @@ const execOutput = `{"type":"object","properties":{
 	"log":{"type":"object"},
 	"leftover":{"type":"array"},
 	"leftoverCount":{"type":"integer"},
+	"changed":{"type":"array"},
 	"truncated":{"type":"boolean"},
 	"omittedBytes":{"type":"integer"},
 	"omittedLines":{"type":"integer"},
@@ -112,6 +114,7 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) Exe
 		Status: exit.Status, Signal: exit.Signal, Code: codeOf(exit), took: exit.Took, DurationMs: exit.Took.Milliseconds(),
 		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
 		Leftover: inertNames(exit.Leftover), LeftoverCount: len(exit.Leftover) + exit.More,
+		Changed: exit.Changed,
 	}
 	log := run.LogStats()
 	if !log.Complete {
@@ -306,7 +309,18 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	if n := len(exit.Leftover) + exit.More; n > 0 {
 		list = append(list, leftoverHint(n))
 	}
+	list = append(list, changedHint(exit.Changed)...)
 	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
+}
+
+// changedHint tells of files that run outside of the box, where nothing confines
+// them.
+func changedHint(paths []string) []string {
+	if len(paths) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("In the workspace %s appeared or changed. Programs of the user's machine may run such files: "+
+		"say so, that the user can read them first.", strings.Join(paths, ", "))}
 }
 
 // shellHint tells of a named shell that is not as the command left it.
