@@ -22,12 +22,12 @@ import (
 // browser returns the program of a real one.
 func browser(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if program, err := exec.LookPath(name); err == nil {
 			return program
 		}
 	}
-	const reason = "there is no browser; on Debian: apt-get install --no-install-recommends chromium"
+	const reason = "there is no browser; on Debian: apt-get install --no-install-recommends chromium-headless-shell"
 	if strings.Contains(os.Getenv("WARMBOX_REQUIRE"), "browser") {
 		t.Fatal(reason)
 	}
