@@ -86,6 +86,22 @@ func (c Commands) Check(cmd string, env map[string]string) error {
 	if c.Unlimited() {
 		return nil
 	}
+	return c.check(cmd, env)
+}
+
+// CheckAsked returns nil if cmd may run on the word of a user who has seen it,
+// and else a *Denial. That word stands in for an entry of Allow and for nothing
+// else: what Deny has, what no list may have, and what is refused because it
+// cannot be judged, nobody is to be asked about.
+func (c Commands) CheckAsked(cmd string, env map[string]string) error {
+	if err := c.CheckEnv(env); err != nil {
+		return err
+	}
+	c.Allow = nil
+	return c.check(cmd, nil)
+}
+
+func (c Commands) check(cmd string, env map[string]string) error {
 	if err := c.validate(); err != nil {
 		return denied("Correct the list.", "the list of commands is wrong: %v", err)
 	}
