@@ -22,6 +22,24 @@ type Launcher interface {
 // from the host. A Launcher that is none does not isolate.
 type Isolator interface{ Isolates() bool }
 
+// A Redialer is a Launcher that finds the boxes again which it was asked to keep.
+type Redialer interface {
+	// Kept lists those on this host whose program has ended.
+	Kept(ctx context.Context) ([]Kept, error)
+
+	// Redial returns the stream to one of them, in the place of Launch. It takes
+	// the box over: no other program finds it any more while this one lives.
+	Redial(ctx context.Context, k Kept) (io.ReadWriteCloser, error)
+}
+
+// A Detacher is a stream that can end without its box. Launch and Redial return
+// one for a box that is kept.
+type Detacher interface {
+	// Detach gives the box up and leaves it as it is, for Redial. Of Detach and
+	// Close the first counts.
+	Detach() error
+}
+
 // A Placed stream tells where its box ended up.
 type Placed interface{ Place() Place }
 
@@ -53,10 +71,25 @@ type Spec struct {
 	Pids      int64             // processes and threads
 	Tmp       int64             // bytes of /tmp
 	Lease     time.Duration     // how long the agent lives on without a word from its host
+	Keep      *Keep             // not nil for a box that outlives this program
 
 	// Progress is told what a slow launch is doing, one line each time. It is
 	// called from one goroutine and must not block. Nil means nobody listens.
 	Progress func(string)
+}
+
+// Keep says of a box that is kept what a later program must know to give it back.
+type Keep struct {
+	Name  string        // what its owner calls it
+	Owner string        // whose it is, in every program
+	For   time.Duration // how long it waits for one
+}
+
+// Kept is a box that waits.
+type Kept struct {
+	ID      string
+	Started time.Time
+	Keep
 }
 
 // A Mount is a file or directory of the host that a box sees in a place of its
