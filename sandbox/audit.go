@@ -50,7 +50,7 @@ func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	cmd := a.mask(c.Cmd)
 	switch {
 	case err == nil:
-		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", cmd, "workdir", c.Dir, "shell", c.Shell)
+		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Allowed))
 	case isDenial(err):
 		a.note("denied", b.owner, "box", b.ID, "cmd", cmd, "why", a.mask(err.Error()))
 	}

@@ -58,6 +58,7 @@ type Manager struct {
 	untend   context.CancelFunc // nil until the first box is wanted
 	pending  sync.WaitGroup     // launches under way, boxes that stand, and who tends the logs
 	history  history
+	allowed  allowances
 	runs     *gate // of all boxes, nil until the first box is wanted
 }
 
@@ -116,7 +117,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		return nil, false, err
 	}
 	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
-	box.commands, box.audit = m.Commands, m.newAudit()
+	box.commands, box.allowed, box.audit = m.Commands, &m.allowed, m.newAudit()
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}
@@ -329,6 +330,7 @@ func (m *Manager) Release(owner string) {
 	m.mu.Unlock()
 	closeAll(m.Boxes(owner))
 	m.history.forget(owner)
+	m.allowed.forget(owner)
 }
 
 // Close ends every box and returns when they are gone, those too that are just

@@ -37,6 +37,7 @@ type Command struct {
 	Dir     string            // where; relative to the box's own directory
 	Env     map[string]string // over the box's
 	Stdin   io.Reader         // what it reads first; nil is nothing
+	Allowed Allowance         // by a user who was asked, as the list does not have it; "": nobody was
 	Timeout time.Duration     // after which its whole tree is killed; 0 is none
 	Keep    int               // how many bytes of each stream's ends Output can show; 0 is DefaultKeep
 	Whole   int               // output of more bytes gets a Digest; 0: none does

@@ -1,0 +1,103 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/policy"
+)
+
+// listed returns a manager with a list of commands, and its record.
+func listed(t *testing.T) (*sandbox.Manager, *bytes.Buffer) {
+	var record bytes.Buffer
+	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
+	m.Commands = policy.Commands{Allow: []string{"true"}, Deny: []string{"true false"}}
+	m.Audit = slog.New(slog.NewJSONHandler(&record, nil))
+	return m, &record
+}
+
+func TestAllowance(t *testing.T) {
+	m, record := listed(t)
+	run := func(owner string, c sandbox.Command) bool {
+		t.Helper()
+		box, err := m.Own(t.Context(), owner, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := box.Exec(t.Context(), c)
+		if err != nil {
+			if e := err.(*sandbox.Error); e.Code != sandbox.ExecValidation {
+				t.Errorf("%v: %v", c, err)
+			}
+			return false
+		}
+		<-r.Done()
+		return true
+	}
+	say := func(what string) sandbox.Command { return sandbox.Command{Cmd: "echo " + what} }
+	once, session := say("a"), say("b")
+	once.Allowed, session.Allowed = sandbox.AllowedOnce, sandbox.AllowedSession
+	elsewhere, with, typed := say("b"), say("b"), say("c")
+	elsewhere.Dir, with.Env, typed.Stdin, typed.Allowed = "/", map[string]string{"X": "y"}, strings.NewReader("x"), sandbox.AllowedSession
+	otherwise := typed
+	otherwise.Stdin, otherwise.Allowed = strings.NewReader("y"), ""
+	evil, background, shell := say("d"), say("d &"), say("d")
+	evil.Env, evil.Allowed = map[string]string{"LD_PRELOAD": "x"}, sandbox.AllowedOnce
+	background.Allowed, shell.Allowed, shell.Shell = sandbox.AllowedOnce, sandbox.AllowedOnce, "s"
+	for i, test := range []struct {
+		owner string
+		c     sandbox.Command
+		want  bool
+	}{
+		{"a", say("a"), false}, {"a", once, true}, {"a", say("a"), false},
+		{"a", session, true}, {"a", say("b"), true}, {"a", say("b "), false}, {"a", elsewhere, false}, {"a", with, false},
+		{"b", say("b"), false},
+		{"a", typed, true}, {"a", otherwise, false},
+		{"a", evil, false}, {"a", background, false}, {"a", shell, false},
+		{"a", sandbox.Command{Cmd: "echo; true false", Allowed: sandbox.AllowedSession}, false},
+		{"a", sandbox.Command{Cmd: "true"}, true},
+	} {
+		if got := run(test.owner, test.c); got != test.want {
+			t.Errorf("%d: %+v ran: %v", i, test.c, got)
+		}
+	}
+	m.Release("a")
+	if run("a", say("b")) {
+		t.Error("a new session has what an old one was allowed")
+	}
+	m.Close()
+	for want, n := range map[string]int{`"userAllowed":"once"`: 1, `"userAllowed":"session"`: 3, `"userAllowed":""`: 1} {
+		if got := strings.Count(record.String(), want); got != n {
+			t.Errorf("%s stands %d times in the record, want %d:\n%s", want, got, n, record)
+		}
+	}
+}
+
+func TestAllowancesAreBounded(t *testing.T) {
+	m, _ := listed(t)
+	box, err := m.Own(t.Context(), "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := func(n int, allowed sandbox.Allowance) bool {
+		r, err := box.Exec(t.Context(), sandbox.Command{Cmd: fmt.Sprintf("[ %d ]", n), Allowed: allowed})
+		if err == nil {
+			<-r.Done()
+		}
+		return err == nil
+	}
+	const most = 256
+	for n := range most + 1 {
+		if !ran(n, sandbox.AllowedSession) {
+			t.Fatal("a user's word does not count")
+		}
+	}
+	if ran(0, "") || !ran(1, "") || !ran(most, "") {
+		t.Error("it is not the oldest alone that is forgotten")
+	}
+}
