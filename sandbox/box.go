@@ -53,10 +53,11 @@ type Box struct {
 	owner    string
 	history  *history         // may be nil
 	audit    *audit           // may be nil
+	disk     *diskWatch       // may be nil
 	secrets  *redact.Redactor // nil knows the well-known forms
 	commands policy.Commands  // that may run
-	gate     *gate            // of its runs
 	allowed  *allowances      // of a user's, may be nil
+	gate     *gate            // of its runs
 	shells   map[string]*gate // its named shells; guarded by mu
 	common   *gate            // of those of all boxes, may be nil
 	lookout  *lookout         // may be nil; used where frames are taken
@@ -159,6 +160,9 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := b.disk.admit(c); err != nil {
+		return nil, err
+	}
 	r, err := b.place(ctx, c)
 	if err != nil {
 		return nil, err
@@ -219,6 +223,7 @@ func (b *Box) add(r *Run) error {
 	}
 	b.runs[r.wireID] = r
 	b.armHeartbeat()
+	b.disk.wake()
 	return nil
 }
 

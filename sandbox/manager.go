@@ -45,6 +45,7 @@ type Manager struct {
 	Commands policy.Commands  // what may run; its zero value lets everything run
 	MaxBoxes int              // at once; 0 is DefaultMaxBoxes
 	MaxRuns  int              // at once, in all boxes; 0 is DefaultMaxRuns
+	MinFree  int64            // bytes of a disk that commands leave to others, at most a twentieth of it; 0: they may fill it
 	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
 	Logger   *slog.Logger
 	Audit    *slog.Logger // told of each box and command, for the record; nil: nobody is
@@ -118,6 +119,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 	}
 	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
 	box.commands, box.allowed, box.audit = m.Commands, &m.allowed, m.newAudit()
+	box.disk = newDiskWatch(box, m.MinFree, fillable(spec, box.Place))
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}

@@ -141,7 +141,7 @@ type Exit struct {
 	Leftover []Proc // what still runs, at most wire.MaxLeftover of it
 	More     int    // what else still runs
 	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost" with all from before; "" where it had none
-	Err      error  // of a Lost or never started run
+	Err      error  // of a Lost or never started run, and of one that was Killed though nobody asked for that
 
 	// Changed names those of Spec.Protect that appeared in the workspace while it
 	// ran, or became others, whoever did it.
@@ -169,6 +169,7 @@ type Run struct {
 	mu       sync.Mutex
 	phase    phase
 	cause    Status // why we killed it: TimedOut or Killed, "" where we did not
+	why      error  // in words, where nobody asked for it
 	exit     Exit
 	out      [2]excerpt.Keeper // stdout, stderr
 	digest   *digester
@@ -419,6 +420,9 @@ func (r *Run) finish(e Exit) {
 		return
 	}
 	e.Took = time.Since(r.Started)
+	if e.Status == Killed {
+		e.Err = r.why
+	}
 	r.exit = e
 	if r.timeout != nil {
 		r.timeout.Stop()

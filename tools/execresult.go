@@ -296,7 +296,7 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	case sandbox.TimedOut:
 		list = append(list, fmt.Sprintf("It was killed with all that it started after %s. Give a larger timeoutSeconds, or have it do less at once.", took(run.Command.Timeout)))
 	case sandbox.Killed:
-		list = append(list, killedHint(ctx, run.Box))
+		list = append(list, killedHint(ctx, run.Box, exit.Err))
 	case sandbox.OOM:
 		list = append(list, "The container ran out of memory. Use less, e.g. fewer parallel jobs, or have the owner raise its memory limit.")
 	case sandbox.Lost:
@@ -341,8 +341,10 @@ func runningHint(timeout time.Duration) string {
 	return fmt.Sprintf("It was not killed: it runs on until it ends or %s are over (timeoutSeconds).", took(timeout))
 }
 
-func killedHint(ctx context.Context, box *sandbox.Box) string {
+func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
 	switch {
+	case why != nil:
+		return lostHint(why)
 	case ctx.Err() != nil:
 		return "The call was cancelled, so it was killed with all that it started."
 	case box.Gone() != nil:

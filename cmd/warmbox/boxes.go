@@ -35,7 +35,7 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 	return &sandbox.Manager{
 		Audit:    audit,
 		Launcher: launcher, Logs: logs, Defaults: boxSpec(c),
-		Images: c.Images.Allow, Commands: c.commands(), MaxBoxes: c.MaxBoxes, MaxRuns: c.Exec.MaxRuns, Logger: log,
+		Images: c.Images.Allow, Commands: c.commands(), MaxBoxes: c.MaxBoxes, MaxRuns: c.Exec.MaxRuns, MinFree: int64(c.MinFree), Logger: log,
 		Secrets: newRedactor(c, log),
 	}, nil
 }

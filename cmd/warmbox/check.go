@@ -35,6 +35,7 @@ func (c *config) rules() []rule {
 		{"network", oneOf(c.Network, "none", "bridge")},
 		{"workspace_mode", oneOf(c.WorkspaceMode, "ro", "rw")},
 		{"workspace", c.workspace()},
+		{"min_free", between(c.MinFree, 0, 1<<50)},
 		{"protect", validProtect(c.Protect)},
 		{"mounts", c.checkMounts()},
 		{"seccomp", c.seccomp()},

@@ -127,7 +127,7 @@ func TestRoomIsLeft(t *testing.T) {
 	if stats.Complete || stats.Kept < mb || stats.Kept > 3*mb || !strings.Contains(stats.Reason, "not for logs") {
 		t.Errorf("stats %+v", stats)
 	}
-	if free, _, err := room(s.Dir); err != nil || free < mb {
+	if free, _, err := Room(s.Dir); err != nil || free < mb {
 		t.Errorf("%d bytes are left, %v", free, err)
 	}
 	if err := s.sweep(t.Context()); err != nil {

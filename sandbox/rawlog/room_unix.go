@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// room returns how many bytes a directory's file system has left for us, and
-// how many it has in all.
-func room(dir string) (free, all int64, err error) {
+// Room returns how many bytes a directory's file system has left for us, and
+// how many it has in all. Where that cannot be told, there is no end to them.
+func Room(dir string) (free, all int64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}

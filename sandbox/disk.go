@@ -1,0 +1,188 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/policy"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+)
+
+const (
+	// diskShare is the part of a disk that is left to others at most. What a
+	// large disk does not notice would be all of a small one.
+	diskShare = 20
+
+	// fillRate is how fast a disk is taken to fill, in bytes a nanosecond: 8 GB/s
+	// is what four lanes of PCIe 4.0 carry, and more than one core can write.
+	fillRate = 8
+
+	// A disk is looked at after so much of the time that it takes to fill up to
+	// its floor. Looks cost 2 µs each and a wake-up. The longest is short because
+	// no rate bounds what fallocate takes, which writes nothing.
+	shortestLook = 20 * time.Millisecond
+	longestLook  = 2 * time.Second
+
+	// diskGrace is the time to delete temporary files in, which makes room. That
+	// of other kills is long enough to write several GB.
+	diskGrace = 200 * time.Millisecond
+)
+
+// A diskWatch keeps the commands of a box from filling disks of this machine: a
+// workspace has no size of its own. While one has less room than its floor, what
+// runs is killed, and nothing begins but what makes room. It looks only while
+// something runs. A nil one watches nothing.
+type diskWatch struct {
+	box  *Box
+	most int64    // of a floor, in bytes
+	dirs []string // on the disks
+	room func(dir string) (free, all int64, err error)
+
+	awake atomic.Bool              // a look is to come
+	low   atomic.Pointer[shortage] // that the last one found, nil for none
+}
+
+// fillable lists directories of this machine on whose disks a box can write. A
+// box of another machine has none: its backend would name no workspace here.
+func fillable(spec Spec, place Place) (dirs []string) {
+	if place.Workspace == "" {
+		return nil
+	}
+	if !spec.ReadOnly {
+		dirs = append(dirs, place.Workspace)
+	}
+	for _, m := range spec.Mounts {
+		if m.Writable {
+			dirs = append(dirs, m.Source)
+		}
+	}
+	return dirs
+}
+
+func newDiskWatch(b *Box, most int64, dirs []string) *diskWatch {
+	if most <= 0 || len(dirs) == 0 {
+		return nil
+	}
+	return &diskWatch{box: b, most: most, dirs: dirs, room: rawlog.Room}
+}
+
+// admit refuses a command while a disk is low, unless all that it does is make
+// room: else nobody could but the user.
+func (w *diskWatch) admit(c Command) error {
+	if w == nil || w.low.Load() == nil || tidies(c) {
+		return nil
+	}
+	low, _ := w.measure() // nobody has looked since the last command ended
+	w.low.Store(low)
+	if low == nil {
+		return nil
+	}
+	return low.errorf("no command can begin that may write")
+}
+
+// wake has the disks looked at soon. The box's runs are known by now.
+func (w *diskWatch) wake() {
+	if w != nil && w.awake.CompareAndSwap(false, true) {
+		time.AfterFunc(shortestLook, w.look)
+	}
+}
+
+// look ends what runs where a disk is low, and comes again while something does.
+func (w *diskWatch) look() {
+	low, left := w.measure()
+	was := w.low.Swap(low)
+	if low != nil {
+		if was == nil {
+			w.box.logger.Warn("disk low, commands are killed", "dir", low.dir, "free", low.free, "floor", low.floor)
+		}
+		w.box.evict(low.errorf("the command was killed, with all that it started"))
+	}
+	if w.rest() {
+		return
+	}
+	time.AfterFunc(min(max(time.Duration(left/fillRate), shortestLook), longestLook), w.look)
+}
+
+// rest reports whether nothing runs, so that nobody need look before wake. What
+// begins meanwhile either is seen here or wakes it.
+func (w *diskWatch) rest() bool {
+	if w.box.busy() {
+		return false
+	}
+	w.awake.Store(false)
+	return !w.box.busy() || !w.awake.CompareAndSwap(false, true)
+}
+
+// measure returns the first shortage that it finds, nil for none, and how much
+// may be written before there is one. A disk that does not tell counts as one
+// with room.
+func (w *diskWatch) measure() (low *shortage, left int64) {
+	left = math.MaxInt64
+	for _, dir := range w.dirs {
+		free, all, err := w.room(dir)
+		if err != nil {
+			continue
+		}
+		floor := min(w.most, all/diskShare)
+		if free < floor && low == nil {
+			low = &shortage{dir, free, floor}
+		}
+		left = min(left, free-floor)
+	}
+	return low, left
+}
+
+// A shortage is a disk with less room than its floor.
+type shortage struct {
+	dir         string
+	free, floor int64
+}
+
+// errorf says of a shortage what came of it.
+func (s *shortage) errorf(what string) *Error {
+	return Errorf(LimitReached, "Make room with rm, which may run; du, ls and df show where. Or have the owner make room on that disk, or set a smaller min_free.",
+		"%s: the disk that %s of the user's machine is on has %s left, and %s are kept free", what, s.dir, megabytes(s.free), megabytes(s.floor))
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
+
+// tidies reports whether a command can do nothing but look and delete. A named
+// shell may have made something else of the names.
+func tidies(c Command) bool {
+	list := policy.Commands{Allow: []string{"rm", "rmdir", "ls", "du", "df", "cd", "pwd"}}
+	return c.Shell == "" && !strings.Contains(c.Cmd, ">") && list.Check(c.Cmd, c.Env) == nil
+}
+
+// evict ends all that runs in the box but what makes room.
+func (b *Box) evict(why error) {
+	b.mu.Lock()
+	runs := slices.Collect(maps.Values(b.runs))
+	b.mu.Unlock()
+	for _, r := range runs {
+		if !tidies(r.Command) {
+			r.evict(why)
+		}
+	}
+}
+
+// evict ends a run for a reason that it, and not its caller, has to do with.
+func (r *Run) evict(why error) {
+	r.mu.Lock()
+	if r.cause == "" {
+		r.why = why
+	}
+	r.mu.Unlock()
+	r.kill(Killed, diskGrace)
+}
+
+// busy reports whether anything runs, left behind or not.
+func (b *Box) busy() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.runs) > 0
+}
