@@ -27,10 +27,6 @@ const (
 	// no rate bounds what fallocate takes, which writes nothing.
 	shortestLook = 20 * time.Millisecond
 	longestLook  = 2 * time.Second
-
-	// diskGrace is the time to delete temporary files in, which makes room. That
-	// of other kills is long enough to write several GB.
-	diskGrace = 200 * time.Millisecond
 )
 
 // A diskWatch keeps the commands of a box from filling disks of this machine: a
@@ -170,14 +166,15 @@ func (b *Box) evict(why error) {
 	}
 }
 
-// evict ends a run for a reason that it, and not its caller, has to do with.
+// evict ends a run that nobody asked to end, without a grace: that of other
+// kills is long enough to write several GB.
 func (r *Run) evict(why error) {
 	r.mu.Lock()
 	if r.cause == "" {
 		r.why = why
 	}
 	r.mu.Unlock()
-	r.kill(Killed, diskGrace)
+	r.kill(Killed, 0)
 }
 
 // busy reports whether anything runs, left behind or not.

@@ -11,12 +11,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// tinyDisk mounts a file system of a megabyte. When the test is over, nobody may
-// have anything of it open any more.
-func tinyDisk(t *testing.T) string {
+// tinyDisk mounts a file system of a size and a mode. When the test is over,
+// nobody may have anything of it open any more.
+func tinyDisk(t *testing.T, size, mode string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=0700"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode="+mode); err != nil {
 		if strings.Contains(os.Getenv("WARMBOX_REQUIRE"), "mount") {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func (s *diskSession) call(name string, args map[string]any) (fields map[string]
 }
 
 func TestDiskOfLogs(t *testing.T) {
-	disk := tinyDisk(t)
+	disk := tinyDisk(t, "1m", "0700")
 	s := &diskSession{T: t, logs: filepath.Join(disk, "logs")}
 	s.p = serveHere(t, t.TempDir(), func(string) {}, "--log-dir", s.logs)
 	s.prints(80_000, true)
@@ -118,4 +118,59 @@ func TestDiskOfLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.prints(80_000, true)
+}
+
+// fill writes without an end, some hundred MB a second, and ignores who asks it
+// to stop. So fast a look at the disk comes in time even on a loaded machine.
+const fill = "trap '' TERM; while dd if=/dev/zero bs=2M count=2 2>/dev/null; do sleep 0.02; done >big"
+
+// TestDiskOfWorkspace: what fills the disk of the workspace is killed before it
+// is full, and what is left can be deleted.
+func TestDiskOfWorkspace(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, ...string) *program{
+		"docker": serve,
+		"process": func(t *testing.T, flags ...string) *program {
+			return serveHere(t, "", func(string) {}, flags...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			elsewhere := t.TempDir()
+			if err := os.Chmod(elsewhere, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			other := &diskSession{T: t, p: start(t, "--workspace", elsewhere)}
+			far, _ := other.call("exec", map[string]any{"cmd": "sleep 1000", "background": true})
+			s := &diskSession{T: t}
+			disk := tinyDisk(t, "256m", "0777")
+			s.p = start(t, "--workspace", disk, "--min-free", "1g") // of which a twentieth of the disk holds
+			s.fills(disk, fill)
+			s.fills(disk, "setsid sh -c '"+strings.ReplaceAll(fill, "'", `'\''`)+"' 2>/dev/null & exec sleep 1000")
+			if l, _ := other.call("logs", map[string]any{"execId": far["execId"]}); l["status"] != "running" {
+				t.Errorf("what runs on another disk: %v", l)
+			}
+		})
+	}
+}
+
+// fills has a command fill the disk, and makes room again.
+func (s *diskSession) fills(disk, cmd string) {
+	s.Helper()
+	r, text := s.call("exec", map[string]any{"cmd": cmd})
+	why := "the disk that " + disk + " of the user's machine is on has "
+	if r["status"] != "killed" || !strings.Contains(text, why) || !strings.Contains(text, "12.8 MB are kept free") {
+		s.Fatalf("%s", text)
+	}
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(disk, &stat); err != nil || stat.Bavail == 0 {
+		s.Errorf("%d blocks are free, %v", stat.Bavail, err)
+	}
+	if r, _ := s.call("exec", map[string]any{"cmd": "echo x >small"}); r["code"] != "LIMIT_REACHED" || !strings.Contains(fmt.Sprint(r["error"]), why) {
+		s.Errorf("%v", r)
+	}
+	if r, _ := s.call("exec", map[string]any{"cmd": "ls -l && rm big"}); r["exitCode"] != 0.0 || !strings.Contains(fmt.Sprint(r["stdout"]), " big\n") {
+		s.Errorf("%v", r)
+	}
+	if r, _ := s.call("exec", map[string]any{"cmd": "echo x >small; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c count=[2]"}); r["stdout"] != "0\n" {
+		s.Errorf("%v", r)
+	}
 }
