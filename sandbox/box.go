@@ -71,11 +71,16 @@ type Box struct {
 
 	mu      sync.Mutex
 	runs    map[wire.ID]*Run
-	heard   time.Time   // when the agent last sent anything; kept by the heartbeat
-	asked   bool        // a Ping went out since
-	beat    *time.Timer // nil while nobody needs it
-	cause   error       // why the box is gone, nil while it is there
-	stopped bool        // by Close
+	heard   time.Time     // when the agent last sent anything; kept by the heartbeat
+	asked   bool          // a Ping went out since
+	beat    *time.Timer   // nil while nobody needs it
+	cause   error         // why the box is gone, nil while it is there
+	stopped bool          // by us
+	pong    chan struct{} // closed by the next Pong, nil where nobody waits for one
+	touched time.Time     // when it was last used
+	uses    int           // commands that it was given
+
+	owned chan struct{} // closed when a box that stood ready is given away
 
 	done chan struct{} // closed when the box and all that it took are gone
 }
@@ -85,7 +90,7 @@ func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spe
 	b := &Box{
 		ID: id, Started: time.Now(), logs: logs, logger: logger.With("box", id), stream: stream,
 		lease: spec.Lease, runs: map[wire.ID]*Run{}, done: make(chan struct{}),
-		gate: crowdGate(runsOf(spec.Pids)),
+		gate: crowdGate(runsOf(spec.Pids)), owned: make(chan struct{}), touched: time.Now(),
 	}
 	if b.lease <= 0 {
 		b.lease = defaultLease
@@ -222,6 +227,8 @@ func (b *Box) add(r *Run) error {
 		return b.goneError()
 	}
 	b.runs[r.wireID] = r
+	b.uses++
+	b.touched = time.Now()
 	b.armHeartbeat()
 	b.disk.wake()
 	return nil
@@ -230,11 +237,15 @@ func (b *Box) add(r *Run) error {
 // goneError says why nothing can be asked of the box any more. The caller
 // holds b.mu.
 func (b *Box) goneError() error {
+	const hint = "Start another one, or leave containerId out."
 	cause := b.cause
-	if b.stopped {
-		return Errorf(BoxGone, "Start another one, or leave containerId out.", "box %s was stopped", b.ID)
+	switch {
+	case cause == errStopped:
+		return Errorf(BoxGone, hint, "box %s was stopped", b.ID)
+	case b.stopped:
+		return Errorf(BoxGone, hint, "box %s was stopped: %w", b.ID, cause)
 	}
-	return Errorf(BoxGone, "Start another one, or leave containerId out.", "box %s is gone: %w", b.ID, cause)
+	return Errorf(BoxGone, hint, "box %s is gone: %w", b.ID, cause)
 }
 
 // Live returns how many runs have not ended.
@@ -273,24 +284,27 @@ func (b *Box) Done() <-chan struct{} { return b.done }
 // Close ends everything in the box and the box, and returns when both are
 // gone. It is idempotent.
 func (b *Box) Close() {
-	b.mu.Lock()
-	if b.cause == nil {
-		b.cause, b.stopped = errors.New("it was stopped"), true
-	}
-	b.mu.Unlock()
+	b.giveUp(errStopped, true)
 	b.stream.Close()
 	<-b.done
 }
 
+var errStopped = errors.New("somebody stopped it")
+
+// giveUp notes why the box is to be gone, unless it is already.
+func (b *Box) giveUp(cause error, stopped bool) (first bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cause != nil {
+		return false
+	}
+	b.cause, b.stopped = cause, stopped
+	return true
+}
+
 // fail gives the box up for a reason. It does not wait.
 func (b *Box) fail(cause error) {
-	b.mu.Lock()
-	first := b.cause == nil
-	if first {
-		b.cause = cause
-	}
-	b.mu.Unlock()
-	if first {
+	if b.giveUp(cause, false) {
 		b.logger.Warn("box lost", "cause", cause)
 		go b.stream.Close() // serve waits for it
 	}
@@ -333,6 +347,7 @@ func (b *Box) read(r *wire.Reader) error {
 			b.hear()
 		}
 		if f.Kind == wire.Pong {
+			b.ponged()
 			continue
 		}
 		if err := b.dispatch(f); err != nil {
@@ -353,6 +368,7 @@ func (b *Box) dispatch(f wire.Frame) error {
 	if over {
 		b.mu.Lock()
 		delete(b.runs, f.Run)
+		b.touched = time.Now()
 		b.mu.Unlock()
 		r.close()
 	}

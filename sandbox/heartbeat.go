@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -46,4 +47,34 @@ func (b *Box) heartbeat() {
 		return
 	}
 	b.send(wire.Append(nil, wire.Ping, wire.ID{}, nil)) // a failure shows as silence
+}
+
+// answers asks the agent whether it is there, and waits for its answer.
+func (b *Box) answers(ctx context.Context, patience time.Duration) bool {
+	pong := make(chan struct{})
+	b.mu.Lock()
+	b.pong = pong
+	b.mu.Unlock()
+	if b.send(wire.Append(nil, wire.Ping, wire.ID{}, nil)) != nil {
+		return false
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-pong:
+		return true
+	case <-b.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (b *Box) ponged() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pong != nil {
+		close(b.pong)
+		b.pong = nil
+	}
 }

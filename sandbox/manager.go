@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox/policy"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
@@ -47,20 +48,27 @@ type Manager struct {
 	MaxRuns  int              // at once, in all boxes; 0 is DefaultMaxRuns
 	MinFree  int64            // bytes of a disk that commands leave to others, at most a twentieth of it; 0: they may fill it
 	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
+	Pool     Pool             // what stands ready
+	Idle     time.Duration    // after which a box that nobody uses is stopped; 0: never
+	Evict    bool             // where MaxBoxes stand and one more is wanted, the one that was idle for longest is stopped
 	Logger   *slog.Logger
 	Audit    *slog.Logger // told of each box and command, for the record; nil: nobody is
 
-	mu       sync.Mutex
-	boxes    map[string]*tenancy // by box id
-	gone     []departed          // the last ones, so that a late question is answered
-	own      map[string]*ownBox  // by owner
-	starting int
-	closed   bool
-	untend   context.CancelFunc // nil until the first box is wanted
-	pending  sync.WaitGroup     // launches under way, boxes that stand, and who tends the logs
-	history  history
-	allowed  allowances
-	runs     *gate // of all boxes, nil until the first box is wanted
+	mu        sync.Mutex
+	boxes     map[string]*tenancy      // by box id
+	gone      []departed               // the last ones, so that a late question is answered
+	own       map[string]*Box          // by owner, what it gets without asking
+	claims    map[string]chan struct{} // what somebody is at; closed when it is done
+	pool      *pool                    // nil until there is a client
+	idleTimer *time.Timer              // nil until there is a box that may be idle for too long
+	starting  int
+	closed    bool
+	life      context.Context    // of those who tend; nil until there is something to
+	end       context.CancelFunc // of life
+	pending   sync.WaitGroup     // launches under way, boxes that stand, and who tends
+	history   history
+	allowed   allowances
+	runs      *gate // of all boxes, nil until the first box is wanted
 }
 
 type tenancy struct {
@@ -73,13 +81,6 @@ type departed struct {
 	why       error
 }
 
-// ownBox is the box that an owner gets without asking. The token is taken by
-// whoever looks or starts, so that a burst of calls starts one box.
-type ownBox struct {
-	token chan struct{}
-	box   *Box
-}
-
 var errClosed = errors.New("the server is shutting down")
 
 // Request says how a box shall differ from the defaults.
@@ -87,11 +88,19 @@ type Request struct {
 	Image    string
 	Name     string // asking again for a name gives the same box
 	Env      map[string]string
+	Keep     bool // it outlives this program
 	Progress func(string)
 }
 
 // Start starts a box for an owner, or returns the one of that name that it has.
 func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Box, reused bool, err error) {
+	if req.Name != "" {
+		release, err := m.claim(ctx, owner+"\x00"+req.Name)
+		if err != nil {
+			return nil, false, err
+		}
+		defer release()
+	}
 	if box := m.named(owner, req.Name); box != nil {
 		return box, true, nil
 	}
@@ -100,22 +109,61 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		m.newAudit().started(owner, req, nil, err)
 		return nil, false, err
 	}
-	if err := m.reserve(); err != nil {
+	if err := m.reserve(owner); err != nil {
 		return nil, false, err
 	}
 	defer m.pending.Done()
-	box, err = m.launch(ctx, spec)
+	if box = m.takeWarm(ctx, req); box == nil {
+		box, err = m.launch(ctx, spec)
+	}
+	if err = m.adopt(box, owner, req, spec, err); err != nil {
+		return nil, false, err
+	}
+	box.audit.started(owner, req, box, nil)
+	return box, false, nil
+}
+
+// claim lets one caller at a time do something of that key: a burst of calls
+// for one box starts one.
+func (m *Manager) claim(ctx context.Context, key string) (release func(), err error) {
+	for {
+		m.mu.Lock()
+		before := m.claims[key]
+		if before == nil {
+			done := make(chan struct{})
+			if m.claims == nil {
+				m.claims = map[string]chan struct{}{}
+			}
+			m.claims[key] = done
+			m.mu.Unlock()
+			return func() {
+				m.mu.Lock()
+				delete(m.claims, key)
+				m.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		m.mu.Unlock()
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// adopt gives a box that was started to its owner, in the place that was
+// reserved for it, or gives the place back where err says that it was not.
+func (m *Manager) adopt(box *Box, owner string, req Request, spec Spec, err error) error {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.starting--
 	if err == nil && m.closed {
 		err = errClosed
+		m.pending.Go(box.Close)
 	}
 	if err != nil {
-		m.mu.Unlock()
-		if box != nil {
-			box.Close()
-		}
-		return nil, false, err
+		return err
 	}
 	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
 	box.commands, box.allowed, box.audit = m.Commands, &m.allowed, m.newAudit()
@@ -124,10 +172,9 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		m.boxes = map[string]*tenancy{}
 	}
 	m.boxes[box.ID] = &tenancy{box, owner}
+	m.awaitIdle()
 	m.pending.Go(func() { m.watch(box, owner) })
-	m.mu.Unlock()
-	box.audit.started(owner, req, box, nil)
-	return box, false, nil
+	return nil
 }
 
 func (m *Manager) named(owner, name string) *Box {
@@ -189,37 +236,33 @@ func denial(err error) error {
 }
 
 // reserve takes one of the places for a box.
-func (m *Manager) reserve() error {
-	most := m.MaxBoxes
-	if most <= 0 {
-		most = DefaultMaxBoxes
-	}
+func (m *Manager) reserve(owner string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return errClosed
 	}
-	if len(m.boxes)+m.starting >= most {
-		return Errorf(LimitReached, "Stop one that you no longer need.", "%d boxes stand, and no more are allowed", most)
+	if m.standing() >= m.maxBoxes() && !m.evict() {
+		return m.full(owner)
 	}
 	m.starting++
 	m.pending.Add(1)
-	m.tendLogs()
 	if m.runs == nil {
 		m.runs = crowdGate(cmp.Or(max(0, m.MaxRuns), DefaultMaxRuns))
+		m.tend(m.Logs.Tend)
 	}
 	return nil
 }
 
-// tendLogs keeps the logs within their limits from the first box on. The
-// caller holds m.mu.
-func (m *Manager) tendLogs() {
-	if m.untend != nil {
-		return
+func (m *Manager) maxBoxes() int { return cmp.Or(max(0, m.MaxBoxes), DefaultMaxBoxes) }
+
+// tend has something looked after until Close. The caller holds m.mu.
+func (m *Manager) tend(f func(context.Context)) {
+	if m.life == nil {
+		m.life, m.end = context.WithCancel(context.Background())
 	}
-	var ctx context.Context
-	ctx, m.untend = context.WithCancel(context.Background())
-	m.pending.Go(func() { m.Logs.Tend(ctx) })
+	ctx := m.life
+	m.pending.Go(func() { f(ctx) })
 }
 
 func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
@@ -258,6 +301,7 @@ func (m *Manager) Box(owner, id string) (*Box, error) {
 		if err := t.box.Gone(); err != nil {
 			return nil, err
 		}
+		t.box.touch()
 		return t.box, nil
 	}
 	for _, d := range m.gone {
@@ -271,34 +315,43 @@ func (m *Manager) Box(owner, id string) (*Box, error) {
 // Own returns the box that an owner gets without asking for one, and starts it
 // where it does not stand.
 func (m *Manager) Own(ctx context.Context, owner string, progress func(string)) (*Box, error) {
-	o := m.ownBox(owner)
-	select {
-	case o.token <- struct{}{}:
-		defer func() { <-o.token }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if box := m.ownBox(owner); box != nil {
+		return box, nil
 	}
-	if o.box != nil && o.box.Gone() == nil {
-		return o.box, nil
+	release, err := m.claim(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if box := m.ownBox(owner); box != nil {
+		return box, nil // of a call that came before
 	}
 	box, _, err := m.Start(ctx, owner, Request{Progress: progress})
 	if err != nil {
 		return nil, err
 	}
-	o.box = box
-	return box, nil
-}
-
-func (m *Manager) ownBox(owner string) *ownBox {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.own == nil {
-		m.own = map[string]*ownBox{}
+		m.own = map[string]*Box{}
 	}
-	if m.own[owner] == nil {
-		m.own[owner] = &ownBox{token: make(chan struct{}, 1)}
+	m.own[owner] = box
+	return box, nil
+}
+
+// ownBox returns it where it stands and is not used up.
+func (m *Manager) ownBox(owner string) *Box {
+	m.mu.Lock()
+	box := m.own[owner]
+	m.mu.Unlock()
+	if box == nil || box.Gone() != nil {
+		return nil
 	}
-	return m.own[owner]
+	if m.Pool.Uses > 0 && box.usedUp(m.Pool.Uses) {
+		m.retire(box, fmt.Errorf("it ran %d commands, after which a new one takes its place", m.Pool.Uses))
+		return nil
+	}
+	return box
 }
 
 // Boxes returns what an owner has, the oldest first.
@@ -340,12 +393,21 @@ func (m *Manager) Release(owner string) {
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
-	if m.untend != nil {
-		m.untend()
+	if m.idleTimer != nil {
+		m.idleTimer.Stop()
+	}
+	if m.end != nil {
+		m.end()
 	}
 	var list []*Box
 	for _, t := range m.boxes {
 		list = append(list, t.box)
+	}
+	if m.pool != nil {
+		for _, w := range m.pool.ready {
+			list = append(list, w.Box)
+		}
+		m.pool.ready = nil
 	}
 	m.mu.Unlock()
 	closeAll(list)

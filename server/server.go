@@ -56,6 +56,7 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 		mcpserver.WithToolCapabilities(false),
 		mcpserver.WithResourceCapabilities(false, false),
 		mcpserver.WithResourceRecovery(),
+		mcpserver.WithHooks(s.hooks()),
 		mcpserver.WithToolFilter(s.inOrder),
 		mcpserver.WithToolHandlerMiddleware(s.recovered),
 		mcpserver.WithToolHandlerMiddleware(s.admitted),
@@ -65,6 +66,15 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 		m.AddResourceTemplates(s.Resources...)
 	}
 	return m
+}
+
+// hooks has boxes stand ready for a client from its first words on, whatever
+// protocol they follow, and starts none before.
+func (s *Server) hooks() *mcpserver.Hooks {
+	var h mcpserver.Hooks
+	h.AddBeforeInitialize(func(context.Context, any, *mcp.InitializeRequest) { s.Manager.Warm() })
+	h.AddBeforeListTools(func(context.Context, any, *mcp.ListToolsRequest) { s.Manager.Warm() })
+	return &h
 }
 
 // inOrder undoes that mcp-go sorts tools by name.

@@ -42,6 +42,14 @@ func (c *config) rules() []rule {
 		{"user", validUser(c.User)},
 		{"tmp_size", between(c.TmpSize, 1<<20, 1<<40)},
 		{"max_boxes", between(c.MaxBoxes, 1, 1000)},
+		{"idle_timeout", between(time.Duration(c.IdleTimeout), 0, 365*24*time.Hour)},
+		{"on_full", oneOf(c.OnFull, "refuse", "evict")},
+		{"pool.warm", between(c.Pool.Warm, 0, c.Pool.Max)},
+		{"pool.max", between(c.Pool.Max, 0, 1000)},
+		{"pool.images", c.poolImages()},
+		{"pool.idle_timeout", between(time.Duration(c.Pool.IdleTimeout), 0, 365*24*time.Hour)},
+		{"pool.max_lifetime", between(time.Duration(c.Pool.MaxLifetime), 0, 365*24*time.Hour)},
+		{"pool.max_uses", between(c.Pool.MaxUses, 0, math.MaxInt32)},
 		{"images.default", notEmpty(c.Images.Default)},
 		{"images.allow", validGlobs(c.Images.Allow)},
 		{"docker.path", oneOf(c.Docker.Path, "auto", "socket", "relay")},
@@ -68,6 +76,16 @@ func (c *config) rules() []rule {
 		{"log.max_total", between(c.Log.MaxTotal, 1<<20, 1<<50)},
 		{"log.max_age", between(time.Duration(c.Log.MaxAge), time.Minute, 10*365*24*time.Hour)},
 	}
+}
+
+// poolImages finds an image that could never stand ready.
+func (c *config) poolImages() error {
+	for _, name := range c.Pool.Images {
+		if name != c.Images.Default && !policy.Image(c.Images.Allow, name) {
+			return fmt.Errorf("%q is not allowed: add it to images.allow, which has %q", name, c.Images.Allow)
+		}
+	}
+	return nil
 }
 
 func oneOf(value string, allowed ...string) error {

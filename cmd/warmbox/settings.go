@@ -30,6 +30,8 @@ type settings struct {
 	Runtime        string   `toml:"runtime" arg:"NAME" help:"the engine's runtime for boxes, such as runsc; if empty, the engine's default"`
 	TmpSize        size     `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
 	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
+	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"how long a box stands in which nothing runs and that nobody uses; 0: for ever"`
+	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"what comes of one box too many: refuse, or evict, the one that was idle for longest makes room"`
 
 	AuditFile string `toml:"audit_file" arg:"FILE" help:"where each box and command is written down, a line of JSON each; if empty, nowhere"`
 
@@ -46,6 +48,15 @@ type settings struct {
 		Default string   `toml:"default" flag:"image" default:"warmbox/sandbox:slim" arg:"IMAGE" help:"image of a box when a call names none"`
 		Allow   []string `toml:"allow" help:"what other images calls may name, as patterns: golang:*,ghcr.io/acme/*"`
 	} `toml:"images"`
+
+	Pool struct {
+		Warm        int      `toml:"warm" default:"1" help:"how many boxes stand ready before anybody asks, from the first client on; 0: none"`
+		Images      []string `toml:"images" help:"images of which so many stand ready too, besides the default one"`
+		Max         int      `toml:"max" default:"8" help:"how many stand ready at most, after many were wanted at once"`
+		IdleTimeout duration `toml:"idle_timeout" default:"30m" help:"how long they stand while nobody wants one; 0: for ever"`
+		MaxLifetime duration `toml:"max_lifetime" default:"1h" help:"after which one is replaced by a new one, of what its image is by then; 0: never"`
+		MaxUses     int      `toml:"max_uses" default:"0" help:"how many commands a client's own box runs before a new one takes its place; 0: any number"`
+	} `toml:"pool"`
 
 	Exec struct {
 		Timeout      duration `toml:"timeout" default:"10m" help:"a command that runs for longer is killed, unless its call says otherwise"`

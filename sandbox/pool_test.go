@@ -1,0 +1,301 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+)
+
+// A counter is a Launcher that counts what it was asked for and what stands, and
+// fails while it is told to.
+type counter struct {
+	sandbox.Launcher
+	mu       sync.Mutex
+	launched int
+	standing int
+	broken   error
+	streams  []*counted
+}
+
+func (c *counter) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
+	c.mu.Lock()
+	broken := c.broken
+	c.launched++
+	c.mu.Unlock()
+	if broken != nil {
+		return nil, broken
+	}
+	stream, err := c.Launcher.Launch(ctx, id, spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &counted{ReadWriteCloser: stream, counter: c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.standing++
+	c.streams = append(c.streams, s)
+	return s, nil
+}
+
+func (c *counter) figures() (launched, standing int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.launched, c.standing
+}
+
+func (c *counter) breakWith(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = err
+}
+
+type counted struct {
+	io.ReadWriteCloser
+	counter *counter
+	once    sync.Once
+	silent  atomic.Bool // what the agent says is not heard
+}
+
+func (s *counted) Read(p []byte) (int, error) {
+	for {
+		n, err := s.ReadWriteCloser.Read(p)
+		if err != nil || !s.silent.Load() {
+			return n, err
+		}
+	}
+}
+
+func (s *counted) Place() sandbox.Place { return s.ReadWriteCloser.(sandbox.Placed).Place() }
+
+func (s *counted) Close() error {
+	err := s.ReadWriteCloser.Close()
+	s.once.Do(func() {
+		s.counter.mu.Lock()
+		s.counter.standing--
+		s.counter.mu.Unlock()
+	})
+	return err
+}
+
+func pooled(t *testing.T, p sandbox.Pool) (*sandbox.Manager, *counter) {
+	c := &counter{Launcher: boxtest.Agent(t)}
+	m := boxtest.Manager(t, c, sandbox.Spec{Image: "standard"})
+	m.Images = []string{"other"}
+	m.Pool = p
+	return m, c
+}
+
+// await waits for what comes by itself.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+func start(t *testing.T, m *sandbox.Manager, req sandbox.Request) *sandbox.Box {
+	t.Helper()
+	box, _, err := m.Start(t.Context(), "me", req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+func TestPool(t *testing.T) {
+	m, c := pooled(t, sandbox.Pool{Warm: 1})
+	if launched, _ := c.figures(); launched != 0 {
+		t.Errorf("%d boxes before any client", launched)
+	}
+	m.Warm()
+	m.Warm()
+	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
+
+	box := start(t, m, sandbox.Request{Name: "mine"})
+	if s := m.Stats(); s.Hits != 1 || s.Misses != 0 {
+		t.Errorf("%+v: the box that stood ready was not taken", s)
+	}
+	if run := begin(t, box, "exit 3"); <-run.Done() != struct{}{} || run.Exit().Code != 3 {
+		t.Errorf("%+v", run.Exit())
+	}
+	await(t, "its successor", func() bool { return m.Stats().Ready == 1 })
+
+	// What a warm box is not starts cold, and leaves the warm one alone.
+	for _, req := range []sandbox.Request{{Image: "other"}, {Env: map[string]string{"A": "1"}}} {
+		start(t, m, req)
+		if m.Stats().Ready != 1 {
+			t.Errorf("%+v took the warm box", req)
+		}
+	}
+	if s := m.Stats(); s.Hits != 1 || s.Misses != 1 {
+		t.Errorf("%+v", s)
+	}
+	if _, _, err := m.Start(t.Context(), "you", sandbox.Request{Name: "mine"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Box("you", box.ID); err == nil {
+		t.Error("a warm box went to two")
+	}
+	m.Close()
+	if _, standing := c.figures(); standing != 0 {
+		t.Errorf("%d boxes stand after Close", standing)
+	}
+}
+
+// A burst of starts is followed by so many warm boxes, for the next one.
+func TestBurst(t *testing.T) {
+	m, _ := pooled(t, sandbox.Pool{Warm: 1, Max: 4})
+	m.Warm()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { start(t, m, sandbox.Request{}) })
+	}
+	all.Wait()
+	await(t, "as many as were wanted", func() bool { return m.Stats().Ready == 4 })
+	before := m.Stats().Hits
+	for range 4 {
+		start(t, m, sandbox.Request{})
+	}
+	if hits := m.Stats().Hits - before; hits != 4 {
+		t.Errorf("%d of the next 4 found a warm box", hits)
+	}
+}
+
+// A box that ended while it stood ready, or does not answer, is given to nobody.
+func TestWarmBoxThatDied(t *testing.T) {
+	m, c := pooled(t, sandbox.Pool{Warm: 1})
+	m.Warm()
+	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
+	c.streams[0].ReadWriteCloser.Close()
+	await(t, "another one", func() bool { launched, _ := c.figures(); return launched == 2 && m.Stats().Ready == 1 })
+	box := start(t, m, sandbox.Request{})
+	<-begin(t, box, "true").Done()
+}
+
+func TestWarmBoxThatIsSilent(t *testing.T) {
+	m, c := pooled(t, sandbox.Pool{Warm: 1})
+	m.Warm()
+	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
+	c.streams[0].silent.Store(true)
+	box := start(t, m, sandbox.Request{})
+	<-begin(t, box, "true").Done()
+	if launched, _ := c.figures(); launched < 2 {
+		t.Error("the silent box was handed over")
+	}
+}
+
+// Where no box starts, it is tried again, less and less often, and once one does
+// all is as before.
+func TestPoolWithoutEngine(t *testing.T) {
+	m, c := pooled(t, sandbox.Pool{Warm: 1})
+	c.breakWith(errors.New("no engine"))
+	m.Warm()
+	await(t, "a second attempt", func() bool { launched, _ := c.figures(); return launched >= 2 })
+	if launched, _ := c.figures(); launched > 3 {
+		t.Errorf("%d attempts at once", launched)
+	}
+	c.breakWith(nil)
+	await(t, "a warm box", func() bool { return m.Stats().Ready == 1 })
+}
+
+// A box that nobody uses is stopped, one in which something runs is not, also
+// where a command only left it behind; and its owner is told why.
+func TestIdleBoxes(t *testing.T) {
+	m, _ := pooled(t, sandbox.Pool{})
+	m.Idle = 300 * time.Millisecond
+	idle, busy, left := start(t, m, sandbox.Request{}), start(t, m, sandbox.Request{}), start(t, m, sandbox.Request{})
+	run := begin(t, busy, "sleep 1000")
+	<-begin(t, left, "setsid sleep 1001 >/dev/null 2>&1 & exit").Done()
+	<-idle.Done()
+	if _, err := m.Box("me", idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: nobody used it for 300ms") {
+		t.Errorf("%v", err)
+	}
+	for _, box := range []*sandbox.Box{busy, left} {
+		if err := box.Gone(); err != nil {
+			t.Error(err)
+		}
+	}
+	run.Kill()
+	<-busy.Done()
+	if run.Exit().Status != sandbox.Killed || left.Gone() != nil {
+		t.Errorf("%+v, %v", run.Exit(), left.Gone())
+	}
+}
+
+// Who is refused a box is told which of its own stand; by setting, the one that
+// was idle for longest makes room.
+func TestTooManyBoxes(t *testing.T) {
+	m, _ := pooled(t, sandbox.Pool{})
+	m.MaxBoxes = 2
+	idle := start(t, m, sandbox.Request{Name: "tests"})
+	theirs, _, err := m.Start(t.Context(), "you", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = m.Start(t.Context(), "me", sandbox.Request{})
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.LimitReached ||
+		!strings.Contains(e.Text, "2 boxes stand, and no more are allowed: "+idle.ID+` "tests" (started `) || !strings.HasSuffix(e.Text, ", 1 of other clients or just starting") {
+		t.Errorf("%v", err)
+	}
+	m.Evict = true
+	begin(t, idle, "sleep 1000")
+	third := start(t, m, sandbox.Request{})
+	if idle.Gone() != nil || theirs.Gone() == nil {
+		t.Errorf("the busy box: %v, the idle one: %v", idle.Gone(), theirs.Gone())
+	}
+	start(t, m, sandbox.Request{})
+	if _, err := m.Box("me", third.ID); err == nil || !strings.Contains(err.Error(), "was stopped: another box was wanted, 2 are allowed") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Calls at once for one name get one box.
+func TestOneBoxOfAName(t *testing.T) {
+	m, c := pooled(t, sandbox.Pool{})
+	var all sync.WaitGroup
+	ids := make(chan string, 8)
+	for range cap(ids) {
+		all.Go(func() { ids <- start(t, m, sandbox.Request{Name: "same"}).ID })
+	}
+	all.Wait()
+	first := <-ids
+	for range cap(ids) - 1 {
+		if id := <-ids; id != first {
+			t.Errorf("%s and %s are both called the same", first, id)
+		}
+	}
+	if launched, _ := c.figures(); launched != 1 {
+		t.Errorf("%d were launched", launched)
+	}
+}
+
+// An owner's own box that has run so many commands makes place for another.
+func TestUsedUp(t *testing.T) {
+	m, _ := pooled(t, sandbox.Pool{Uses: 2})
+	own := func() *sandbox.Box {
+		box, err := m.Own(t.Context(), "me", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return box
+	}
+	first := own()
+	hung := begin(t, first, "sleep 1000")
+	<-begin(t, own(), "true").Done()
+	if own() != first {
+		t.Error("a box in which something runs was taken away")
+	}
+	hung.Kill()
+	<-hung.Over()
+	await(t, "another one", func() bool { return own() != first })
+}
