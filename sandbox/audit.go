@@ -3,13 +3,14 @@ package sandbox
 import (
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 )
 
 // audit writes down who did what, a line each: boxes that start and end,
 // commands that begin, end or may not run. A nil one writes nothing. It is told
-// text that has its secrets masked, and owners by a mark, since the name of one
-// lets who knows it into a session.
+// text that has its secrets masked, and of owners what is no secret.
 type audit struct {
 	log  *slog.Logger
 	mask func(string) string
@@ -24,8 +25,19 @@ func (m *Manager) newAudit() *audit {
 
 func (a *audit) note(what, owner string, more ...any) {
 	if a != nil {
-		a.log.Info(what, append([]any{"owner", ownerMark(owner)}, more...)...)
+		a.log.Info(what, slices.Concat(whose(owner), more)...)
 	}
+}
+
+// whose is what of an owner may be written down: what stands before the last dot
+// of its name, where a server of many puts whose session it is, and a mark of the
+// whole, as the logs have it. The name itself lets who knows it into the session.
+func whose(owner string) []any {
+	session := []any{"session", ownerMark(owner)}
+	if dot := strings.LastIndexByte(owner, '.'); dot > 0 {
+		return append([]any{"owner", owner[:dot]}, session...)
+	}
+	return session
 }
 
 // started notes a box that stands, or that may not.
@@ -62,7 +74,11 @@ func (a *audit) ended(r *Run) {
 		return
 	}
 	e := r.exit
-	a.note("exit", r.Box.owner, "box", r.Box.ID, "exec", r.ID, "status", string(e.Status), "code", e.Code, "signal", e.Signal, "took", e.Took.String())
+	line := []any{"box", r.Box.ID, "exec", r.ID, "status", string(e.Status), "code", e.Code, "signal", e.Signal, "took", e.Took.String()}
+	if e.Err != nil {
+		line = append(line, "why", a.mask(e.Err.Error()))
+	}
+	a.note("exit", r.Box.owner, line...)
 }
 
 // isDenial reports whether an error is a rule's, and no accident.

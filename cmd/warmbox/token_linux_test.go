@@ -74,9 +74,9 @@ func TestOtherUser(t *testing.T) {
 
 // serveOverHTTP runs the program until the test ends; all that it keeps is in
 // dir.
-func serveOverHTTP(t *testing.T, dir string) (url string, server *os.Process) {
+func serveOverHTTP(t *testing.T, dir string, flags ...string) (url string, server *os.Process) {
 	t.Helper()
-	cmd := exec.Command("warmbox", "http", "--listen", "127.0.0.1:0", "--backend", "process", "--exec-whitelist", "*", "--log-level", "info")
+	cmd := exec.Command("warmbox", append([]string{"http", "--listen", "127.0.0.1:0", "--backend", "process", "--exec-whitelist", "*", "--log-level", "info"}, flags...)...)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_RUNTIME_DIR="+dir, "WARMBOX_CONFIG="+os.DevNull)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

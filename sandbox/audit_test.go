@@ -1,0 +1,25 @@
+package sandbox
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// The record says who it was, and nothing that lets its reader into a session.
+func TestAuditNamesWho(t *testing.T) {
+	for owner, want := range map[string]string{
+		"alice.KJ3F2SECRET":      `"msg":"start","owner":"alice","session":"` + ownerMark("alice.KJ3F2SECRET") + `","box":"b"}`,
+		"j.doe.client-0f2SECRET": `"msg":"start","owner":"j.doe","session":"` + ownerMark("j.doe.client-0f2SECRET") + `","box":"b"}`,
+		"local":                  `"msg":"start","session":"` + ownerMark("local") + `","box":"b"}`,
+		".SECRET":                `"msg":"start","session":"` + ownerMark(".SECRET") + `","box":"b"}`,
+	} {
+		var record bytes.Buffer
+		a := &audit{log: slog.New(slog.NewJSONHandler(&record, nil))}
+		a.note("start", owner, "box", "b")
+		if got := record.String(); !strings.Contains(got, want) || strings.Contains(got, "SECRET") {
+			t.Errorf("%s: %s", owner, got)
+		}
+	}
+}
