@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/warmbox/warmbox/sandbox/policy"
@@ -17,24 +18,46 @@ const exitDenied = 3
 func policyCommand() command {
 	var allow string
 	return command{
-		name: "policy", args: "-- CMD…", bare: true,
-		short: "says whether a list of commands allows a command, and why not",
-		long: "Says whether a list of commands allows a command. Nothing is run. One word is a line for the shell; several\n" +
-			"are a program and its arguments.\n\n" +
+		name: "policy", args: "-- CMD…",
+		short: "says whether the list of commands allows a command, and why not",
+		long: "Says whether a list of commands allows a command: the one of --allow, else those that are configured, else the\n" +
+			"usual one. Nothing is run. One word is a line for the shell; several are a program and its arguments.\n\n" +
 			"  warmbox policy -- 'go test ./... | tail'\n" +
 			"  warmbox policy --allow 'default,terraform plan' -- terraform apply\n\n" +
-			"It prints allow and exits with 0, or prints deny with the reason and exits with 3.",
+			"It prints allow and exits with 0, or prints deny with the reason and exits with 3. Where no --allow is\n" +
+			"given, it tells on standard error which list it judged by.",
 		flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&allow, "allow", "default", "the `LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual ones")
+			fs.StringVar(&allow, "allow", "", "the `LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual ones")
 		},
 		run: func(_ context.Context, c *call) error {
 			if len(c.args) == 0 {
 				return &usageError{"policy wants a command behind its flags", "policy"}
 			}
-			list := policy.Commands{Allow: strings.Split(allow, ",")}
+			list, by := c.config.judge(allow)
+			if by != "" {
+				fmt.Fprintln(c.stderr, "judged by "+by)
+			}
 			return c.printDecision(list.Check(commandLine(c.args), nil))
 		},
 	}
+}
+
+// judge returns the lists that a command is held against, and where they come
+// from, "" where the caller has just said it.
+func (c *config) judge(allow string) (list policy.Commands, by string) {
+	if allow != "" {
+		return policy.Commands{Allow: strings.Split(allow, ",")}, ""
+	}
+	var from []string
+	for _, key := range []string{"commands.allow", "commands.deny", "commands.release"} {
+		if origin := c.origin[key]; origin != "" && !slices.Contains(from, origin) {
+			from = append(from, origin)
+		}
+	}
+	if len(c.Commands.Allow)+len(c.Commands.Deny) > 0 {
+		return c.commands(), strings.Join(from, " and ")
+	}
+	return policy.Commands{Allow: []string{"default"}, Release: c.Commands.Release}, "the usual list; none is configured, so that a server lets everything run"
 }
 
 func (c *call) printDecision(err error) error {
