@@ -28,6 +28,7 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.tellOfEnv(log)
 	audit, err := newAudit(c, log)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"regexp"
@@ -58,6 +59,17 @@ func secret(from string) (value string, err error) {
 		err = fmt.Errorf("there is a NUL byte in %s, which no variable can have", from)
 	}
 	return value, err
+}
+
+// tellOfEnv says which variables of [env] a list would not let commands set. They
+// are not refused: whoever writes the list may know why, and to release them
+// would let the commands set them too.
+func (c *config) tellOfEnv(log *slog.Logger) {
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		if c.commands().CheckEnv(map[string]string{name: ""}) != nil {
+			log.Warn("a variable in env may choose what code commands run, whatever the list of commands says", "name", name)
+		}
+	}
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
