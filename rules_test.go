@@ -72,6 +72,8 @@ var mayImport = map[string][]string{
 	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog"},
 	"bench":                 {},
 	"scripts/tryclient":     {},
+
+	"sandbox/docker/enginetest": {},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

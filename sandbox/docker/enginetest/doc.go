@@ -1,0 +1,13 @@
+// Package enginetest starts Docker Engines of a test's own, which can be killed,
+// restarted and made to hang, and which can map users or run without root.
+//
+// An Engine is a real dockerd with all that is its own below one directory, in a
+// mount name space and a control group of its own. It has no network: its
+// containers must ask for none. It knows no image before one is loaded, and it
+// shares nothing with the machine's own engine.
+//
+// It needs Linux, root, and the programs of Docker's and Debian's usual packages.
+// Where they are missing the test is skipped with the reason, or fails if
+// WARMBOX_REQUIRE names docker (rootless, for an engine without root). The caller
+// uses an Engine from its test's own goroutine.
+package enginetest

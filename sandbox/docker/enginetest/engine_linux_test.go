@@ -1,0 +1,113 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const image = "warmbox/sandbox:slim"
+
+// run starts a container that prints nothing and never ends.
+func run(t *testing.T, e *Engine) (id string) {
+	t.Helper()
+	request := `{"Image":"test/base:1","Cmd":["sh","-c","sleep 1000 & sleep 1000"],"StopSignal":"SIGKILL",
+		"HostConfig":{"NetworkMode":"none","Binds":["` + e.path("home") + `:/mnt"]}}`
+	var created struct{ ID string }
+	answer(t, e, "POST", "/containers/create", request, &created)
+	answer(t, e, "POST", "/containers/"+created.ID+"/start", "", nil)
+	return created.ID
+}
+
+func running(t *testing.T, e *Engine, id string) bool {
+	t.Helper()
+	var c struct{ State struct{ Running bool } }
+	answer(t, e, "GET", "/containers/"+id+"/json", "", &c)
+	return c.State.Running
+}
+
+func answer(t *testing.T, e *Engine, method, path, request string, v any) {
+	t.Helper()
+	body, err := call(t.Context(), e.Host, method, path, strings.NewReader(request))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if v != nil {
+		if err := json.NewDecoder(body).Decode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestEngine(t *testing.T) {
+	for name, c := range map[string]Config{
+		"live restore": {Args: []string{"--live-restore"}}, "userns": {UserNS: true}, "rootless": {Rootless: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun := time.Now()
+			e := Start(t, c)
+			t.Logf("started in %v", time.Since(begun))
+			begun = time.Now()
+			e.Load(Base(t, image), "test/base:1")
+			t.Logf("loaded in %v", time.Since(begun))
+			id := run(t, e)
+
+			begun = time.Now()
+			e.Kill()
+			if e.ping() == nil {
+				t.Error("a killed engine answers")
+			}
+			if len(e.processes()) == 0 {
+				t.Error("the container has ended with dockerd")
+			}
+			e.Restart()
+			t.Logf("killed and started again in %v", time.Since(begun))
+			if got, want := running(t, e, id), name == "live restore"; got != want {
+				t.Errorf("after a crash the container runs: %v, want %v", got, want)
+			}
+
+			e.Pause()
+			if err := e.ping(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a paused engine: %v", err)
+			}
+			e.Resume()
+			if err := e.ping(); err != nil {
+				t.Error(err)
+			}
+			run(t, e)
+			e.Pause() // and stopped nonetheless
+			begun = time.Now()
+			e.Stop()
+			t.Logf("stopped in %v", time.Since(begun))
+			nothing(t, e)
+		})
+	}
+}
+
+// nothing sees that nothing is left of an engine.
+func nothing(t *testing.T, e *Engine) {
+	t.Helper()
+	if left := e.processes(); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	for _, pattern := range []string{e.Dir, "/sys/fs/cgroup/" + e.group(), "/sys/fs/cgroup/*/" + e.group()} {
+		if left, _ := filepath.Glob(pattern); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+	all, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		if text, _ := os.ReadFile(file); strings.Contains(string(text), e.Dir) {
+			t.Errorf("mounts are left in %s", file)
+		}
+	}
+}
