@@ -19,9 +19,10 @@
 // the stream.
 //
 // Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32
-// (StdinTaken), a JSON object (Hello, Start, Kill, Signal, Resize, Started, Exit,
-// Refused) or nothing. JSON keys are those of the structs below; a key that the
-// reader does not know is ignored, so each side can learn new ones first.
+// (StdinTaken), one uint64 (Resume) or two (Dropped), a JSON object (Hello, Start,
+// Kill, Signal, Resize, Started, Exit, Refused, Known) or nothing. JSON keys are
+// those of the structs below; a key that the reader does not know is ignored, so
+// each side can learn new ones first.
 //
 // # Conversation
 //
@@ -36,6 +37,8 @@
 //	               Signal       send a signal to the run's whole tree
 //	               Resize       its terminal has another size
 //	               Ping         answered by a Pong with the same payload
+//	               Resume       go on with a Known run, from that byte of its output on
+//	               Forget       nothing more of the run is wanted
 //	agent → host   Started      the command runs
 //	               Refused      it does not, and never will: the run is over
 //	               Stdout       bytes that it printed
@@ -44,6 +47,8 @@
 //	               Exit         its shell has ended
 //	               Closed       its last byte has been sent, its last process is gone: the run is over
 //	               Pong
+//	               Known        a run from before this host
+//	               Dropped      its output goes on at that byte, what is before it is lost
 //
 // A run is over with Refused, with Closed, or with an Exit whose "open" is
 // false. Where it is true, processes that the command left behind still run:
@@ -80,6 +85,35 @@
 // has heard nothing for the lease that the host's Hello gave. A host
 // sends a Ping at least every third of the lease where a stream can die
 // unnoticed.
+//
+// # Coming back
+//
+// An agent whose host's Hello has "keepMillis" outlives its stream by so much:
+// end and silence of the stream then end nothing else, and what was on its way to
+// commands is theirs. A violation still ends all. In such a box each Start has a
+// "tag", the host's own name for the run, for the next host to know it by.
+//
+// Commands never wait for a host that is not there. The agent keeps the end of
+// what they print, some 16 MB of all runs together, whether a host has seen it or
+// not: one that dies may not have written down what it was sent. The bytes of a
+// run are counted from 0, both streams together, in the order of their frames.
+//
+// The next host's Hello has "resume", and the agent's how many "runs" it knows:
+// those that are not over, and those that are whose Forget has not come. A Known
+// for each follows. The host answers each with a Resume, which says how many bytes
+// of output it has, or with a Forget, and starts nothing before. When all are
+// answered each resumed run goes on as if this host had started it: with Dropped
+// where the agent does not have all the bytes any more, Stdout and Stderr from that
+// byte on, Exit, Closed. Exit comes again even where the last host had it; bytes
+// that came after it may then be missing before it, since this host has them. The
+// window of its input is whole again.
+//
+// A run that is over stays known until its Forget, which the host sends when
+// nothing can make it ask again. A Forget for a run that is not over ends it and
+// all of its tree, and nothing more is said of it.
+//
+// Of two hosts the one that came last is served: it has proved to whoever opened
+// the stream that the box is its own now.
 package wire
 
 import (
@@ -88,6 +122,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Kind says what a frame means.
@@ -103,6 +138,8 @@ const (
 	Ping       Kind = 0x06
 	Signal     Kind = 0x07
 	Resize     Kind = 0x08
+	Resume     Kind = 0x09
+	Forget     Kind = 0x0A
 
 	Started    Kind = 0x41
 	Refused    Kind = 0x42
@@ -112,6 +149,8 @@ const (
 	Exit       Kind = 0x46
 	Closed     Kind = 0x47
 	Pong       Kind = 0x48
+	Known      Kind = 0x49
+	Dropped    Kind = 0x4A
 )
 
 const (
@@ -124,6 +163,9 @@ const (
 	// MaxStart bounds the payload of Start. A command may have 1 MiB, and JSON
 	// makes six bytes of a control character.
 	MaxStart = 8 << 20
+
+	// MaxRuns bounds the runs that a kept agent knows at once.
+	MaxRuns = 1024
 
 	// StdinWindow is how much standard input a run may have on its way.
 	StdinWindow = 256 << 10
@@ -147,11 +189,14 @@ type HelloBody struct {
 	LeaseMillis int64    `json:"leaseMillis,omitempty"` // silence after which the agent gives up; 0: never
 	Dir         string   `json:"dir,omitempty"`         // where commands start; "" is the agent's own directory
 	Env         []string `json:"env,omitempty"`         // of every run, "NAME=value"
+	KeepMillis  int64    `json:"keepMillis,omitempty"`  // how long the agent waits for another host; 0: not at all
+	Resume      bool     `json:"resume,omitempty"`      // there was a host before
 
 	// Of the agent.
 	Agent string `json:"agent,omitempty"` // its version, for people
 	Pid   int    `json:"pid,omitempty"`   // its pid in its own name space; 1 in a box
 	Shell string `json:"shell,omitempty"` // what runs commands, "/bin/bash"
+	Runs  int    `json:"runs,omitempty"`  // so many Known follow, at most MaxRuns
 }
 
 // StartBody asks for a run.
@@ -162,6 +207,7 @@ type StartBody struct {
 	Stdin bool     `json:"stdin,omitempty"`
 	TTY   *Size    `json:"tty,omitempty"`
 	Shell string   `json:"shell,omitempty"` // see ShellName
+	Tag   string   `json:"tag,omitempty"`   // see TagName; only for a kept agent, and there always
 }
 
 // Check refuses what no agent has to carry out.
@@ -172,8 +218,15 @@ func (b StartBody) Check() error {
 	if b.Shell != "" && !ShellName(b.Shell) {
 		return Violation("%v in a shell named %.100q", Start, b.Shell)
 	}
+	if b.Tag != "" && !TagName(b.Tag) {
+		return Violation("%v of a run named %.100q", Start, b.Tag)
+	}
 	return nil
 }
+
+// TagName reports whether a run can be called so: 1 to 64 letters, digits, "_" and
+// "-" of ASCII.
+func TagName(s string) bool { return ShellName(s) && !strings.Contains(s, ".") }
 
 // ShellName reports whether a named shell can be called so: 1 to 64 letters,
 // digits, "_", "." and "-" of ASCII, "." not the first. It can be a file's name.
@@ -253,6 +306,40 @@ type ExitBody struct {
 	Leftover []Proc `json:"leftover,omitempty"`
 	More     int    `json:"more,omitempty"`  // further leftover processes, not listed
 	Shell    string `json:"shell,omitempty"` // of a named shell: one of the Shell constants
+
+	TookMillis int64 `json:"tookMillis,omitempty"` // of a kept agent: how long the shell ran
+}
+
+// KnownBody tells of a run what the next host must know.
+type KnownBody struct {
+	Tag   string `json:"tag"`
+	Bytes int64  `json:"bytes"`           // that it has printed so far
+	Ended bool   `json:"ended,omitempty"` // an Exit is to come, again or for the first time
+	Input bool   `json:"input,omitempty"` // its input is open
+}
+
+// AppendCounts appends a frame whose payload is numbers: of Resume how many bytes
+// of output the host has; of Dropped at which byte the output goes on, and how
+// many line feeds were printed before that.
+func AppendCounts(buf []byte, kind Kind, run ID, counts ...int64) []byte {
+	var payload []byte
+	for _, n := range counts {
+		payload = binary.BigEndian.AppendUint64(payload, uint64(n))
+	}
+	return Append(buf, kind, run, payload)
+}
+
+// Counts reads the payload that AppendCounts made. No number of it is negative.
+func Counts(f Frame, counts ...*int64) error {
+	if len(f.Payload) != 8*len(counts) {
+		return Violation("%v of %d bytes", f.Kind, len(f.Payload))
+	}
+	for i, n := range counts {
+		if *n = int64(binary.BigEndian.Uint64(f.Payload[8*i:])); *n < 0 {
+			return Violation("%v with a number that no count reaches", f.Kind)
+		}
+	}
+	return nil
 }
 
 // What became of a named shell with a command.
@@ -431,9 +518,9 @@ func (k Kind) sentBy(s Side) bool {
 		return true
 	}
 	if s == FromAgent {
-		return k >= Started && k <= Pong
+		return k >= Started && k <= Dropped
 	}
-	return k >= Start && k <= Resize
+	return k >= Start && k <= Forget
 }
 
 // ofRun reports whether frames of this kind are about a run.
@@ -453,7 +540,11 @@ func limit(k Kind) int {
 		return 8
 	case StdinTaken:
 		return 4
-	case StdinClose, Closed:
+	case Resume:
+		return 8
+	case Dropped:
+		return 16
+	case StdinClose, Closed, Forget:
 		return 0
 	}
 	return MaxPayload
@@ -468,6 +559,7 @@ func unexpected(err error) error {
 
 var kindNames = map[Kind]string{
 	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping", Signal: "Signal", Resize: "Resize",
+	Resume: "Resume", Forget: "Forget", Known: "Known", Dropped: "Dropped",
 	Started: "Started", Refused: "Refused", Stdout: "Stdout", Stderr: "Stderr", StdinTaken: "StdinTaken", Exit: "Exit", Closed: "Closed", Pong: "Pong",
 }
 

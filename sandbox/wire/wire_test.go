@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -23,6 +24,8 @@ func TestReader(t *testing.T) {
 		{Ping, ID{}, []byte("12345678")},
 		{Signal, run, []byte(`{"signal":2}`)},
 		{Resize, run, []byte(`{"cols":80,"rows":24}`)},
+		{Resume, run, make([]byte, 8)},
+		{Forget, run, nil},
 	}
 	for _, f := range frames {
 		stream = Append(stream, f.Kind, f.Run, f.Payload)
@@ -64,6 +67,8 @@ func TestReaderRefuses(t *testing.T) {
 		"no run":        frame(Stdout, ID{}, 0),
 		"run in Pong":   frame(Pong, run, 0),
 		"body in none":  frame(Closed, run, 1),
+		"host's Forget": frame(Forget, run, 0),
+		"three counts":  frame(Dropped, run, 24),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := NewReader(bytes.NewReader(bad), FromAgent).Read(); !errors.Is(err, ErrViolation) {
@@ -96,9 +101,29 @@ func TestStartCheck(t *testing.T) {
 		{StartBody{Shell: "a/b"}, false},
 		{StartBody{Shell: "a\n"}, false},
 		{StartBody{Shell: "dév"}, false},
+		{StartBody{Tag: "e-k7fq3m9x2d"}, true},
+		{StartBody{Tag: "../x"}, false},
+		{StartBody{Tag: "a.b"}, false},
+		{StartBody{Tag: strings.Repeat("x", 65)}, false},
 	} {
 		if err := c.body.Check(); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrViolation) {
 			t.Errorf("%+v: %v", c.body, err)
+		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for _, want := range [][2]int64{{0, 0}, {1, 2}, {math.MaxInt64, 3}} {
+		f, err := NewReader(bytes.NewReader(AppendCounts(nil, Dropped, run, want[0], want[1])), FromAgent).Read()
+		var got [2]int64
+		if err = errors.Join(err, Counts(f, &got[0], &got[1])); err != nil || got != want {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+	}
+	for _, bad := range []string{"", "1234567", "12345678", strings.Repeat("\xff", 16)} {
+		var n int64
+		if err := Counts(Frame{Dropped, run, []byte(bad)}, &n, &n); !errors.Is(err, ErrViolation) {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
@@ -110,6 +135,8 @@ func FuzzReader(f *testing.F) {
 	f.Add(Append(Append(nil, Started, run, []byte("{}")), Exit, run, []byte(`{"code":0}`)), true)
 	f.Add(Append(nil, Start, run, bytes.Repeat([]byte("x"), 3*MaxPayload)), false)
 	f.Add(Append(Append(nil, Signal, run, []byte(`{"signal":2}`)), Resize, run, []byte(`{"cols":1}`)), false)
+	f.Add(AppendCounts(Append(nil, Known, run, []byte(`{"tag":"e-1","bytes":9}`)), Dropped, run, 5, 1), true)
+	f.Add(Append(AppendCounts(nil, Resume, run, 1<<40), Forget, run, nil), false)
 	f.Add([]byte{0xB0, 0x43, 0, 0, 0xff, 0xff, 0xff, 0xff}, true)
 	f.Fuzz(func(t *testing.T, stream []byte, agent bool) {
 		whole := readAll(t, bytes.NewReader(stream), Side(agent))
