@@ -125,6 +125,7 @@ func (d *doctor) checkEngine(ctx context.Context) bool {
 	d.ok("engine", fmt.Sprintf("version %s at %s (%s%s); %s/%s, %d CPUs, %d GB of memory",
 		e.Version, e.Endpoint, e.Found, rootless, e.OS, e.Arch, e.CPUs, e.Memory>>30))
 	d.checkRunc(e)
+	d.checkUsers(e)
 	d.checkLimits(e)
 	agent := d.checkAgent(e.Arch)
 	return d.checkImage(e) && agent
@@ -136,6 +137,18 @@ func (d *doctor) checkRunc(e docker.Engine) {
 		d.warn("runc", e.Runc+": "+e.RuncWarning, "")
 	case e.Runc != "":
 		d.ok("runc", e.Runc)
+	}
+}
+
+// checkUsers tells where users of boxes are not the same on this machine.
+func (d *doctor) checkUsers(e docker.Engine) {
+	switch {
+	case e.Rootless:
+		d.ok("users", "the engine is rootless: commands are user 0 of its user name space, and on this machine the user who runs it")
+	case e.FirstUID != 0:
+		d.ok("users", fmt.Sprintf("the engine maps user ids: user 1000 of a box is user %d of this machine, and needs to write to the workspace", e.FirstUID+1000))
+	case e.UserNS:
+		d.ok("users", "the engine maps user ids: a box's user is another one on this machine, and needs to write to the workspace")
 	}
 }
 

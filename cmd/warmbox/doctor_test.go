@@ -24,6 +24,21 @@ func TestDoctorsVerdicts(t *testing.T) {
 		"no word of runc": {
 			look: func(d *doctor) { d.checkRunc(docker.Engine{}) },
 		},
+		"users as on this machine": {
+			look: func(d *doctor) { d.checkUsers(docker.Engine{}) },
+		},
+		"an engine without root": {
+			look: func(d *doctor) { d.checkUsers(docker.Engine{Rootless: true}) },
+			want: []string{"ok    users      the engine is rootless: commands are user 0 of its user name space"},
+		},
+		"users of the engine's": {
+			look: func(d *doctor) { d.checkUsers(docker.Engine{UserNS: true, FirstUID: 100000}) },
+			want: []string{"ok    users      the engine maps user ids: user 1000 of a box is user 101000 of this machine"},
+		},
+		"users of the engine's, it does not say which": {
+			look: func(d *doctor) { d.checkUsers(docker.Engine{UserNS: true}) },
+			want: []string{"ok    users      the engine maps user ids: a box's user is another one"},
+		},
 		"limits that do not hold": {
 			look: func(d *doctor) {
 				d.checkLimits(docker.Engine{Cgroup: "2", CgroupDriver: "systemd", Unlimited: []string{"CPUs", "memory"}})

@@ -218,7 +218,7 @@ func blind(err error, p *plan) error {
 
 // place chooses the workspace and, with it, the user.
 func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
-	c := &p.request
+	c, shift := &p.request, e.shift()
 	switch {
 	case spec.Workspace != "":
 		if err := c.nameWorkspace(e, spec); err != nil {
@@ -228,10 +228,10 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 		if err := l.ownWorkspace(p); err != nil {
 			return err
 		}
-		c.UID, c.GID = owner(c.Workspace)
+		c.UID, c.GID = shift.owner(c.Workspace)
 	}
 	if c.UID == 0 {
-		c.UID, c.GID = 1000, 1000
+		c.UID, c.GID = defaultUser, defaultUser
 	}
 	if c.GID == 0 {
 		c.GID = c.UID // root's group owns more than commands need
@@ -249,10 +249,10 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 	switch {
 	case p.workspace.own == "" || e.has("rootless"):
 		return nil
-	case e.has("userns"):
+	case e.has("userns") && !shift.known():
 		return os.Chmod(c.Workspace, 0o777) // the box's user is another one on the host, who only the engine knows
 	}
-	return give(c.Workspace, c.UID, c.GID)
+	return give(c.Workspace, c.UID+shift.FirstUID, c.GID+shift.FirstGID)
 }
 
 // nameWorkspace takes the workspace that somebody named.
@@ -264,7 +264,7 @@ func (c *request) nameWorkspace(e *engine, spec sandbox.Spec) (err error) {
 		return sandbox.Errorf(sandbox.InvalidArgument, "Leave the workspace out, or use an engine on this machine.",
 			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, c.Workspace)
 	}
-	c.UID, c.GID = owner(c.Workspace)
+	c.UID, c.GID = e.shift().owner(c.Workspace)
 	if err := writable(c.Workspace, c.UID, e, spec); err != nil {
 		return err
 	}
@@ -274,16 +274,20 @@ func (c *request) nameWorkspace(e *engine, spec sandbox.Spec) (err error) {
 	return err
 }
 
-// writable refuses a workspace of root's that commands could only read, unless
-// that is what was asked for: they would fail one by one.
+// writable refuses a workspace that commands could only read, unless that is
+// what was asked for: they would fail one by one.
 func writable(dir string, uid int, e *engine, spec sandbox.Spec) error {
 	// Engines of other systems map owners in a way of their own.
-	if uid != 0 || spec.ReadOnly || spec.User != "" || e.has("rootless") || !canSocket {
+	unsure := !canSocket || e.has("rootless") || e.has("userns") && !e.shift().known()
+	if uid != 0 || spec.ReadOnly || spec.User != "" || unsure {
 		return nil
 	}
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode()&0o002 != 0 {
 		return err
+	}
+	if shift := e.shift(); shift.known() {
+		return shift.refuse(dir)
 	}
 	return sandbox.Errorf(sandbox.InvalidArgument,
 		fmt.Sprintf(`Say workspace_mode = "ro", or user = "0:0", or give the directory to somebody: chown -R 1000:1000 %s`, dir),
