@@ -23,10 +23,17 @@ func (m *Manager) newAudit() *audit {
 	return &audit{m.Audit, m.Secrets.Text}
 }
 
+// note writes a line. Whatever text it has may repeat what a client gave.
 func (a *audit) note(what, owner string, more ...any) {
-	if a != nil {
-		a.log.Info(what, slices.Concat(whose(owner), more)...)
+	if a == nil {
+		return
 	}
+	for i, value := range more {
+		if text, ok := value.(string); ok {
+			more[i] = a.mask(text)
+		}
+	}
+	a.log.Info(what, slices.Concat(whose(owner), more)...)
 }
 
 // whose is what of an owner may be written down: what stands before the last dot
@@ -59,12 +66,11 @@ func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	if a == nil {
 		return
 	}
-	cmd := a.mask(c.Cmd)
 	switch {
 	case err == nil:
-		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Allowed))
+		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Allowed))
 	case isDenial(err):
-		a.note("denied", b.owner, "box", b.ID, "cmd", cmd, "why", a.mask(err.Error()))
+		a.note("denied", b.owner, "box", b.ID, "cmd", c.Cmd, "why", err.Error())
 	}
 }
 
@@ -76,7 +82,7 @@ func (a *audit) ended(r *Run) {
 	e := r.exit
 	line := []any{"box", r.Box.ID, "exec", r.ID, "status", string(e.Status), "code", e.Code, "signal", e.Signal, "took", e.Took.String()}
 	if e.Err != nil {
-		line = append(line, "why", a.mask(e.Err.Error()))
+		line = append(line, "why", e.Err.Error())
 	}
 	a.note("exit", r.Box.owner, line...)
 }

@@ -16,7 +16,7 @@ func TestAuditNamesWho(t *testing.T) {
 		".SECRET":                `"msg":"start","session":"` + ownerMark(".SECRET") + `","box":"b"}`,
 	} {
 		var record bytes.Buffer
-		a := &audit{log: slog.New(slog.NewJSONHandler(&record, nil))}
+		a := &audit{slog.New(slog.NewJSONHandler(&record, nil)), strings.Clone}
 		a.note("start", owner, "box", "b")
 		if got := record.String(); !strings.Contains(got, want) || strings.Contains(got, "SECRET") {
 			t.Errorf("%s: %s", owner, got)

@@ -78,12 +78,12 @@ func (s *Set) Tools() []mcpserver.ServerTool {
 		s.pending = new(pending)
 	}
 	return []mcpserver.ServerTool{
-		{Tool: startTool(), Handler: s.handleStart},
-		{Tool: s.execTool(), Handler: s.handleExec},
-		{Tool: logsTool(), Handler: s.handleLogs},
-		{Tool: inputTool(), Handler: s.handleInput},
-		{Tool: listTool(), Handler: s.handleList},
-		{Tool: stopTool(), Handler: s.handleStop},
+		{Tool: startTool(), Handler: s.discreet(s.handleStart)},
+		{Tool: s.execTool(), Handler: s.discreet(s.handleExec)},
+		{Tool: logsTool(), Handler: s.discreet(s.handleLogs)},
+		{Tool: inputTool(), Handler: s.discreet(s.handleInput)},
+		{Tool: listTool(), Handler: s.discreet(s.handleList)},
+		{Tool: stopTool(), Handler: s.discreet(s.handleStop)},
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,6 +31,12 @@ type program struct {
 
 func serve(t *testing.T, flags ...string) *program {
 	t.Helper()
+	return serveTo(t, func(string) {}, flags...)
+}
+
+// serveTo serves a client that tells what it hears of progress.
+func serveTo(t *testing.T, progress func(string), flags ...string) *program {
+	t.Helper()
 	ok, err := has("docker")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +48,9 @@ func serve(t *testing.T, flags ...string) *program {
 	cmd := exec.Command("warmbox", append([]string{"stdio", "--log-level", "warn"}, flags...)...)
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "WARMBOX_CONFIG="+os.DevNull)
 	cmd.Stderr = os.Stderr
-	client := mcp.NewClient(&mcp.Implementation{Name: "promise", Version: "1"}, nil)
+	client := mcp.NewClient(&mcp.Implementation{Name: "promise", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress(r.Params.Message) },
+	})
 	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
 	if err != nil {
 		t.Fatal(err)
