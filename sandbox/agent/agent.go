@@ -25,7 +25,7 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 // errNoHello says that the stream ended before its host spoke.
 var errNoHello = errors.New("the host hung up before its first word")
 
-// Agent serves one host.
+// Agent serves one host, or where its box is kept, one after the other.
 type Agent struct {
 	shell    shell
 	names    names        // named shells
@@ -33,11 +33,13 @@ type Agent struct {
 	initial  map[int]bool // children that we had before we started any
 	oomKills int          // that the box had when last we looked; the reaper's own
 
-	stream io.ReadWriter
+	hosts  hosts
+	keeper *keeper // nil where a box ends with its host
 	dir    string
 	env    []string
 
-	wmu sync.Mutex // held for one frame's write
+	wmu    sync.Mutex // held for one frame's write
+	stream io.Writer  // guarded by wmu
 
 	// mu also keeps the reaper and the scans of the process table from a child
 	// that is started but not yet noted.
@@ -64,52 +66,95 @@ func newAgent() (*Agent, error) {
 	return a, nil
 }
 
-// serve speaks with the host until the stream ends, then ends everything.
-func (a *Agent) serve(stream io.ReadWriter) error {
-	a.stream = stream
+// serve speaks with hosts until the last one's stream has ended, then ends
+// everything.
+func (a *Agent) serve(hosts hosts) error {
+	a.hosts = hosts
+	if !initProcess() {
+		go a.endOnSignal()
+	}
+	defer a.endAll()
+	for {
+		stream, err := hosts.next()
+		if err != nil {
+			return err
+		}
+		err = a.attend(stream)
+		stream.Close()
+		switch {
+		case errors.Is(err, wire.ErrViolation):
+			return err
+		case a.keeper != nil:
+			a.keeper.detach()
+		case errors.Is(err, errNoHello):
+		case err == io.EOF || errors.Is(err, syscall.ECONNRESET):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// attend speaks with one host until its stream ends.
+func (a *Agent) attend(stream io.ReadWriteCloser) error {
 	r := wire.NewReader(stream, wire.FromHost)
-	lease, err := a.greet(r)
+	hello, err := a.greet(r, stream)
 	if err != nil {
 		return err
 	}
 	alive := make(chan struct{}, 1)
-	if lease > 0 {
-		go a.watchLease(lease, alive)
+	if lease := time.Duration(hello.LeaseMillis) * time.Millisecond; lease > 0 {
+		over := make(chan struct{})
+		var watch sync.WaitGroup
+		watch.Go(func() { a.watchLease(stream, lease, alive, over) })
+		defer watch.Wait()
+		defer close(over)
 	}
-	if !initProcess() {
-		go a.endOnSignal()
-	}
-	err = a.read(r, alive)
-	a.endAll()
-	if err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
-		return nil
-	}
-	return err
+	return a.read(r, alive)
 }
 
 // greet waits for the host's Hello and answers it.
-func (a *Agent) greet(r *wire.Reader) (lease time.Duration, err error) {
+func (a *Agent) greet(r *wire.Reader, stream io.ReadWriteCloser) (hello wire.HelloBody, err error) {
+	if a.keeper != nil {
+		defer time.AfterFunc(greetPatience, func() { stream.Close() }).Stop()
+	}
 	f, err := r.Read()
 	if err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
-		return 0, errNoHello
+		return hello, errNoHello
 	}
 	if err == nil && f.Kind != wire.Hello {
 		err = wire.Violation("%v before Hello", f.Kind)
 	}
-	var hello wire.HelloBody
 	if err == nil {
 		err = wire.Decode(f, &hello)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("greet the host: %w", err)
+		return hello, fmt.Errorf("greet the host: %w", err)
 	}
 	a.dir, a.env = hello.Dir, append([]string{defaultPath}, hello.Env...)
 	if a.dir == "" {
 		a.dir, _ = os.Getwd()
 	}
 	a.makeTempDirs()
-	return time.Duration(hello.LeaseMillis) * time.Millisecond,
-		a.sendJSON(wire.Hello, wire.ID{}, wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path})
+	return hello, a.answer(hello, stream)
+}
+
+// answer answers a Hello.
+func (a *Agent) answer(hello wire.HelloBody, stream io.ReadWriteCloser) error {
+	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path}
+	kept := hello.KeepMillis > 0
+	a.hosts.keep(kept)
+	if kept || a.keeper != nil {
+		return a.welcome(hello, ours, stream)
+	}
+	a.speakTo(stream)
+	return a.sendJSON(wire.Hello, wire.ID{}, ours)
+}
+
+func (a *Agent) speakTo(stream io.Writer) {
+	a.wmu.Lock()
+	defer a.wmu.Unlock()
+	a.stream = stream
 }
 
 // makeTempDirs makes the directories that TMPDIR and its like name: in a new
@@ -124,15 +169,22 @@ func (a *Agent) makeTempDirs() {
 }
 
 // watchLease gives the host up when it has been silent for the lease.
-func (a *Agent) watchLease(lease time.Duration, alive <-chan struct{}) {
+func (a *Agent) watchLease(stream io.Closer, lease time.Duration, alive, over <-chan struct{}) {
 	timer := time.NewTimer(lease)
+	defer timer.Stop()
 	for {
 		select {
+		case <-over:
+			return
 		case <-alive:
 			timer.Reset(lease)
 		case <-timer.C:
-			a.endAll()
-			os.Exit(1)
+			if a.keeper == nil {
+				a.endAll()
+				os.Exit(1)
+			}
+			stream.Close()
+			return
 		}
 	}
 }
@@ -171,6 +223,8 @@ func (a *Agent) carryOut(f wire.Frame) error {
 		return a.send(wire.Append(nil, wire.Pong, f.Run, f.Payload))
 	case wire.Hello:
 		return wire.Violation("a second Hello")
+	case wire.Resume, wire.Forget:
+		return a.settleKept(f)
 	}
 	a.mu.Lock()
 	r := a.runs[f.Run]

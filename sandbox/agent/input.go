@@ -22,6 +22,7 @@ type stdin struct {
 	wake    *sync.Cond
 	pending []byte
 	window  int // bytes that the host may still send
+	stale   int // of those not confirmed, how many came from a host that is gone
 	ended   bool
 }
 
@@ -101,20 +102,42 @@ func (s *stdin) next() []byte {
 	return p
 }
 
+// confirm tells the host, unless it is not the one that sent the bytes, or the run
+// is over for it. The run's mu keeps the next host from coming in between.
 func (s *stdin) confirm(n int) {
-	s.mu.Lock()
-	s.window += n
-	s.mu.Unlock()
-	var count [4]byte
-	binary.BigEndian.PutUint32(count[:], uint32(n))
-	s.run.confirmInput(count[:])
-}
-
-// confirmInput tells the host, unless the run is over for it.
-func (r *run) confirmInput(count []byte) {
+	r := s.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.exitSent {
-		r.agent.send(wire.Append(nil, wire.StdinTaken, r.id, count))
+	s.mu.Lock()
+	old := min(n, s.stale)
+	s.stale -= old
+	n -= old
+	s.window += n
+	s.mu.Unlock()
+	if n > 0 && !r.exitSent {
+		var count [4]byte
+		binary.BigEndian.PutUint32(count[:], uint32(n))
+		r.agent.send(wire.Append(nil, wire.StdinTaken, r.id, count[:]))
 	}
+}
+
+// renew gives the next host a window of its own. What the last one sent goes its
+// way, and the next one hears nothing of it.
+func (s *stdin) renew() {
+	if s.file == nil {
+		return
+	}
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stale += wire.StdinWindow - s.window
+	s.window = wire.StdinWindow
+}
+
+// open reports whether a host may send anything.
+func (s *stdin) open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file != nil && !s.ended
 }

@@ -58,15 +58,15 @@ func serve(args []string) error {
 	}
 	switch {
 	case *path != "":
-		return a.dialAndServe(*path)
+		return a.serve(newDialer(*path))
 	case *listen != "" && *peer >= 0:
-		conn, err := acceptPeer(*listen, *peer)
+		door, err := newDoor(*listen, *peer)
 		if err != nil {
 			return err
 		}
-		return a.serve(conn)
+		return a.serve(door)
 	case *stdio:
-		return a.serve(stdioStream())
+		return a.serve(&once{stream: stdioStream()})
 	}
 	return errors.New(usage)
 }

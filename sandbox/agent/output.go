@@ -70,9 +70,18 @@ func (p *pump) pass(fd, most int) (n int, err error) {
 	if n <= 0 {
 		return 0, err
 	}
-	wire.Put(buf[:], p.kind, p.run.id, n)
-	p.run.agent.send(buf[:wire.HeaderLen+n]) // without a host we still drain
+	p.run.print(p.kind, buf[:wire.HeaderLen+n])
 	return n, nil
+}
+
+// print sends what the run printed, which stands behind the room for a header.
+func (r *run) print(kind wire.Kind, frame []byte) {
+	if r.kept != nil {
+		r.agent.keeper.print(r.kept, kind, frame[wire.HeaderLen:])
+		return
+	}
+	wire.Put(frame, kind, r.id, len(frame)-wire.HeaderLen)
+	r.agent.send(frame) // without a host we still drain
 }
 
 // flush returns when all that is in the pipe now is sent, or the pipe closed.

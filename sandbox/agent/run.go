@@ -27,6 +27,8 @@ type run struct {
 	id    wire.ID
 	pid   int // of its shell
 	tree  *tree
+	kept  *kept // nil where the box ends with its host
+	began time.Time
 
 	stdin  *stdin
 	out    []*pump
@@ -63,24 +65,33 @@ func (a *Agent) start(f wire.Frame) error {
 	if a.names.busy(body.Shell) {
 		return wire.Violation("two runs at once in one named shell")
 	}
+	if a.keeper != nil {
+		if err := a.keeper.check(f.Run, body); err != nil {
+			return err
+		}
+	}
 	r := &run{agent: a, id: f.Run, tree: newTree(), stdin: &stdin{}, tty: body.TTY != nil, status: make(chan exitStatus, 1)}
 	step, err := r.spawn(body)
 	if err != nil {
 		errno, _ := err.(syscall.Errno)
 		return a.sendJSON(wire.Refused, f.Run, wire.RefusedBody{Step: step, Errno: int(errno)})
 	}
-	if err := a.sendJSON(wire.Started, f.Run, wire.StartedBody{Pid: r.pid}); err != nil {
-		return err
+	if a.keeper != nil {
+		a.keeper.begin(r, body.Tag)
 	}
+	err = a.sendJSON(wire.Started, f.Run, wire.StartedBody{Pid: r.pid})
 	for _, p := range r.out {
 		go p.copy()
 	}
 	go r.finish()
-	return nil
+	return err
 }
 
 // spawn makes what the run needs and starts its shell.
 func (r *run) spawn(body wire.StartBody) (step string, err error) {
+	if k := r.agent.keeper; k != nil && k.full() {
+		return wire.StepExec, syscall.EAGAIN
+	}
 	dir, err := r.agent.resolve(body.Dir)
 	if err != nil {
 		return wire.StepDir, err
@@ -207,7 +218,7 @@ func (r *run) fork(p *program, _ wire.StartBody) error {
 	if err != nil {
 		return err
 	}
-	r.pid = pid
+	r.pid, r.began = pid, time.Now()
 	r.tree.sessions[pid] = true
 	a.runs[r.id], a.pids[pid] = r, r
 	a.trees = append(a.trees, r.tree)
@@ -264,12 +275,12 @@ func (r *run) finish() {
 	}
 	body.More = max(0, len(leftover)-wire.MaxLeftover)
 	body.Leftover = leftover[:len(leftover)-body.More]
-	r.agent.sendJSON(wire.Exit, r.id, body)
+	r.tellExit(body)
 	r.agent.settle(r.tree)
 	if open {
 		r.awaitClosed()
 		r.agent.awaitGone(r.tree)
-		r.agent.send(wire.Append(nil, wire.Closed, r.id, nil))
+		r.tellClosed()
 	}
 	r.agent.mu.Lock()
 	delete(r.agent.runs, r.id)
@@ -328,6 +339,25 @@ func exitBody(st exitStatus) wire.ExitBody {
 		return wire.ExitBody{Code: 128 + n, Signal: n, OOM: st.oom}
 	}
 	return wire.ExitBody{Code: st.wait.ExitStatus(), OOM: st.oom}
+}
+
+// tellExit says how the run's shell ended.
+func (r *run) tellExit(body wire.ExitBody) {
+	if r.kept == nil {
+		r.agent.sendJSON(wire.Exit, r.id, body)
+		return
+	}
+	body.TookMillis = max(1, time.Since(r.began).Milliseconds())
+	frame, _ := wire.AppendJSON(nil, wire.Exit, r.id, body) // it is numbers, and few short names
+	r.agent.keeper.exited(r.kept, frame, body.Open)
+}
+
+func (r *run) tellClosed() {
+	if r.kept != nil {
+		r.agent.keeper.closed(r.kept)
+		return
+	}
+	r.agent.send(wire.Append(nil, wire.Closed, r.id, nil))
 }
 
 // release gives back what a run took that never started.

@@ -1,0 +1,477 @@
+//go:build linux
+
+package agent_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// A keptAgent is one in a process of its own that outlives its hosts, over a
+// socket at which one test after the other is the host.
+type keptAgent struct {
+	t      testing.TB
+	socket *net.UnixListener
+	accept func() (net.Conn, error) // the agent's next stream
+	cmd    *exec.Cmd
+	dir    string
+	keep   time.Duration
+	hosts  int
+	runs   byte // of all hosts
+}
+
+func keep(t testing.TB, d time.Duration) *keptAgent {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket.SetDeadline(time.Now().Add(5 * time.Minute))
+	k := &keptAgent{t: t, socket: socket, accept: socket.Accept, dir: t.TempDir(), keep: d, cmd: exec.Command("/proc/self/exe", "serve", "--dial", path)}
+	k.cmd.Env = append(os.Environ(), agentEnv+"=1")
+	k.cmd.Stderr = os.Stderr
+	if err := k.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		k.cmd.Process.Signal(os.Interrupt)
+		k.cmd.Wait()
+		socket.Close()
+	})
+	return k
+}
+
+// host becomes the agent's host, and learns what it knows.
+func (k *keptAgent) host() (*host, []known) {
+	k.t.Helper()
+	conn, err := k.accept()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	k.t.Cleanup(func() { conn.Close() })
+	h := &host{t: k.t, in: conn, r: wire.NewReader(conn, wire.FromAgent), cmd: k.cmd, last: k.runs}
+	h.say(wire.Hello, wire.ID{}, wire.HelloBody{
+		Dir: k.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, KeepMillis: k.keep.Milliseconds(), Resume: k.hosts > 0,
+	})
+	k.hosts++
+	f := h.read(wire.Hello)
+	var hello wire.HelloBody
+	if err := wire.Decode(f, &hello); err != nil {
+		k.t.Fatal(err)
+	}
+	list := make([]known, hello.Runs)
+	for i := range list {
+		f := h.read(wire.Known)
+		list[i].id = f.Run
+		if err := wire.Decode(f, &list[i].KnownBody); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	return h, list
+}
+
+type known struct {
+	id wire.ID
+	wire.KnownBody
+}
+
+func (h *host) read(kind wire.Kind) wire.Frame {
+	h.t.Helper()
+	f, err := h.r.Read()
+	if err != nil || f.Kind != kind {
+		h.t.Fatalf("%v (%.100q), %v; want %v", f.Kind, f.Payload, err, kind)
+	}
+	return f
+}
+
+// leave is what a server's end is to its agent.
+func (k *keptAgent) leave(h *host) {
+	h.in.Close()
+	k.runs = h.last
+}
+
+func (h *host) resume(id wire.ID, from int64) {
+	h.in.Write(wire.AppendCounts(nil, wire.Resume, id, from))
+}
+
+func (h *host) forget(id wire.ID) { h.in.Write(wire.Append(nil, wire.Forget, id, nil)) }
+
+// rest reads a run to its end. What was dropped is told by where it goes on.
+func (h *host) rest(id wire.ID) (out []byte, at, feeds int64, exit wire.ExitBody) {
+	h.t.Helper()
+	for {
+		f, err := h.r.Read()
+		if err != nil || f.Run != id {
+			h.t.Fatalf("%v of %x after %d bytes: %v", f.Kind, f.Run[:1], len(out), err)
+		}
+		switch f.Kind {
+		case wire.Dropped:
+			if err := wire.Counts(f, &at, &feeds); err != nil || len(out) > 0 {
+				h.t.Fatalf("dropped after %d bytes, %v", len(out), err)
+			}
+		case wire.Stdout, wire.Stderr:
+			out = append(out, f.Payload...)
+		case wire.Exit:
+			if err := wire.Decode(f, &exit); err != nil {
+				h.t.Fatal(err)
+			}
+			if !exit.Open {
+				return out, at, feeds, exit
+			}
+		case wire.Closed:
+			return out, at, feeds, exit
+		}
+	}
+}
+
+// there waits until a command has made a file: nobody hears it.
+func (k *keptAgent) there(name string) {
+	k.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(k.dir, name)); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			k.t.Fatalf("%s was never made", name)
+		}
+	}
+}
+
+// TestComingBack sees that what a command prints while no host is there comes
+// later, from the byte that the next one wants, and how it ended.
+func TestComingBack(t *testing.T) {
+	k := keep(t, time.Hour)
+	h, list := k.host()
+	if len(list) != 0 {
+		t.Fatalf("%v", list)
+	}
+	run := h.run(wire.StartBody{Cmd: "echo one; read -r x; echo two >&2; sleep 0.1; echo 3; touch done; exit 7", Tag: "e-1", Stdin: true})
+	h.until(run, "one\n")
+	h.typed(run, "go\n")
+	h.read(wire.StdinTaken)
+	k.leave(h)
+	k.there("done")
+
+	h, list = k.host()
+	if len(list) != 1 || list[0].Tag != "e-1" || list[0].id != run {
+		t.Fatalf("%+v", list)
+	}
+	h.resume(run, 2)
+	out, at, _, exit := h.rest(run)
+	if string(out) != "e\ntwo\n3\n" || at != 0 || exit.Code != 7 || exit.TookMillis < 100 {
+		t.Errorf("%q from %d, %+v", out, at, exit)
+	}
+	k.leave(h) // without a word that it was written down
+
+	h, _ = k.host()
+	h.resume(run, 10)
+	if out, _, _, exit := h.rest(run); len(out) != 0 || exit.Code != 7 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+	h.forget(run)
+	h.until(h.run(wire.StartBody{Cmd: "echo on", Tag: "e-2"}), "")
+	k.leave(h)
+	if _, list := k.host(); len(list) != 1 || list[0].Tag != "e-2" || !list[0].Ended {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestDropped prints more than is kept, to nobody, and counts.
+func TestDropped(t *testing.T) {
+	k := keep(t, time.Hour)
+	h, _ := k.host()
+	const lines = 4 << 20 // of 8 bytes
+	run := h.run(wire.StartBody{Cmd: "echo first; read -r; seq 1000000 " + strconv.Itoa(1000000+lines-1) + "; touch done; exec sleep 1000", Tag: "e-1", Stdin: true})
+	h.until(run, "first\n")
+	h.typed(run, "\n")
+	k.leave(h)
+	k.there("done")
+	h, list := k.host()
+	total := list[0].Bytes
+	if total != 6+8*lines {
+		t.Errorf("%d bytes, not %d", total, 6+8*lines)
+	}
+	h.resume(run, 6)
+	h.say(wire.Kill, run, wire.KillBody{})
+	out, at, feeds, exit := h.rest(run)
+	if at+int64(len(out)) != total || len(out) < 16<<20 || !exit.Killed {
+		t.Errorf("goes on at %d with %d bytes, %+v", at, len(out), exit)
+	}
+	n, within := (at-6)/8, (at-6)%8
+	if line := fmt.Sprintln(1000000 + n)[within:]; !bytes.HasPrefix(out, []byte(line)) || feeds != 1+n {
+		t.Errorf("%.30q at %d after %d line feeds, not %q after %d", out, at, feeds, line, 1+n)
+	}
+	if rss := memory(t, k.cmd.Process.Pid); rss > 48<<20 {
+		t.Errorf("the agent has %d bytes", rss)
+	}
+}
+
+func memory(t *testing.T, pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d KB resident", kb)
+	return kb << 10
+}
+
+// TestManyHosts cuts the stream at random points, over and over, each host having
+// written down only part of what it was sent: every byte comes, once and in order.
+func TestManyHosts(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	k := keep(t, time.Hour)
+	h, _ := k.host()
+	run := h.run(wire.StartBody{Cmd: `for ((i = 0; i < 20000; i++)); do echo $i; ((i % 7)) || echo $i >&2; done; exit 3`, Tag: "e-1"})
+	h.read(wire.Started)
+	written := map[wire.Kind][]byte{} // what each stream's host wrote down
+	from := 0
+	cuts := 0
+	for ended := false; !ended; cuts++ {
+		quota := random.IntN(1200) // that this host lives to write
+		if cuts >= 200 {
+			quota = 1 << 30
+		}
+		for quota > 0 && !ended {
+			f, err := h.r.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ended = f.Kind == wire.Exit; !ended {
+				n := min(len(f.Payload), quota)
+				written[f.Kind] = append(written[f.Kind], f.Payload[:n]...)
+				quota, from = quota-n, from+n
+			}
+		}
+		k.leave(h)
+		h, _ = k.host()
+		h.resume(run, int64(from))
+	}
+	var stdout, stderr []byte
+	for i := range 20000 {
+		stdout = fmt.Appendln(stdout, i)
+		if i%7 == 0 {
+			stderr = fmt.Appendln(stderr, i)
+		}
+	}
+	if !bytes.Equal(written[wire.Stdout], stdout) || !bytes.Equal(written[wire.Stderr], stderr) {
+		t.Errorf("%d and %d bytes after %d hosts, not the %d and %d expected",
+			len(written[wire.Stdout]), len(written[wire.Stderr]), cuts, len(stdout), len(stderr))
+	}
+	if cuts < 30 {
+		t.Errorf("%d hosts only", cuts)
+	}
+	t.Logf("%d hosts", cuts)
+}
+
+// TestKeptShells sees that what named shells hold, input and signals go on.
+func TestKeptShells(t *testing.T) {
+	k := keep(t, time.Hour)
+	h, _ := k.host()
+	h.until(h.run(wire.StartBody{Cmd: "x=1; cd /", Shell: "dev", Tag: "e-1"}), "")
+	h.forget(wire.ID{1})
+	cat := h.run(wire.StartBody{Cmd: "trap 'echo sig' USR1; cat; echo end", Stdin: true, Tag: "e-2"})
+	h.typed(cat, strings.Repeat("x", wire.MaxPayload-1)+"\n")
+	k.leave(h)
+	h, list := k.host()
+	if len(list) != 1 || !list[0].Input {
+		t.Fatalf("%+v", list)
+	}
+	h.resume(cat, list[0].Bytes)
+	h.say(wire.Signal, cat, wire.SignalBody{Signal: 15})
+	if _, exit := h.until(cat, ""); exit.Signal != 15 {
+		t.Errorf("%+v", exit)
+	}
+	h.forget(cat)
+	if out, exit := h.until(h.run(wire.StartBody{Cmd: "echo $x $PWD", Shell: "dev", Tag: "e-3"}), ""); out != "1 /\n" || exit.Shell != wire.ShellSaved {
+		t.Errorf("%q, %+v", out, exit)
+	}
+}
+
+// TestWindowIsRenewed sees that the next host may send a whole window to a command
+// that has not read what the last one sent.
+func TestWindowIsRenewed(t *testing.T) {
+	k := keep(t, time.Hour)
+	h, _ := k.host()
+	run := h.run(wire.StartBody{Cmd: "echo ready; until [ -e go ]; do sleep 0.01; done; wc -c", Stdin: true, Tag: "e-1"})
+	h.until(run, "ready\n")
+	fill := func() {
+		for range wire.StdinWindow / wire.MaxPayload {
+			h.typed(run, strings.Repeat("x", wire.MaxPayload))
+		}
+	}
+	fill()
+	k.leave(h)
+	h, _ = k.host()
+	h.resume(run, 6)
+	fill()
+	h.in.Write(wire.Append(nil, wire.StdinClose, run, nil))
+	if err := os.WriteFile(filepath.Join(k.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken := uint32(0)
+	for {
+		f, err := h.r.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == wire.StdinTaken {
+			taken += uint32(f.Payload[0])<<24 | uint32(f.Payload[1])<<16 | uint32(f.Payload[2])<<8 | uint32(f.Payload[3])
+		}
+		if f.Kind == wire.Stdout {
+			if string(f.Payload) != fmt.Sprintln(2*wire.StdinWindow) || taken > wire.StdinWindow {
+				t.Errorf("%q, %d taken", f.Payload, taken)
+			}
+			return
+		}
+	}
+}
+
+// TestForgetting sees that a run which the next host does not want is ended.
+func TestForgetting(t *testing.T) {
+	k := keep(t, time.Hour)
+	h, _ := k.host()
+	run := h.run(wire.StartBody{Cmd: "echo $$; exec sleep 1000", Tag: "e-1"})
+	pid, _ := h.until(run, "\n")
+	k.leave(h)
+	h, _ = k.host()
+	h.forget(run)
+	gone(t, pid)
+	if out, _ := h.until(h.run(wire.StartBody{Cmd: "echo on", Tag: "e-2"}), ""); out != "on\n" {
+		t.Errorf("%q", out)
+	}
+	k.leave(h)
+	if _, list := k.host(); len(list) != 1 || list[0].Tag != "e-2" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestNobodyComes sees that a kept agent ends in time, with all that runs.
+func TestNobodyComes(t *testing.T) {
+	k := keep(t, 300*time.Millisecond)
+	h, _ := k.host()
+	run := h.run(wire.StartBody{Cmd: "echo $$; exec sleep 1000", Tag: "e-1"})
+	pid, _ := h.until(run, "\n")
+	k.socket.Close()
+	k.leave(h)
+	if err := k.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	gone(t, pid)
+}
+
+// gone waits for a process to be gone: dying takes it a moment, and so does who
+// reaps it.
+func gone(t *testing.T, pid string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat("/proc/" + strings.TrimSpace(pid)); err != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a command runs on")
+		}
+	}
+}
+
+// TestNewestHost sees that a host which comes through the door takes the place of
+// one that hangs.
+func TestNewestHost(t *testing.T) {
+	name := fmt.Sprintf("@warmbox-test-%d", rand.Uint64())
+	cmd := exec.Command("/proc/self/exe", "serve", "--listen", name, "--peer-uid", strconv.Itoa(os.Getuid()))
+	cmd.Env = append(os.Environ(), agentEnv+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+	})
+	k := &keptAgent{t: t, dir: t.TempDir(), keep: time.Hour, cmd: cmd, accept: func() (net.Conn, error) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			if conn, err := net.Dial("unix", name); err == nil || time.Now().After(deadline) {
+				return conn, err
+			}
+		}
+	}}
+	first, _ := k.host()
+	run := first.run(wire.StartBody{Cmd: "echo up; read -r; echo on", Stdin: true, Tag: "e-1"})
+	first.until(run, "up\n")
+	k.runs = first.last
+	second, list := k.host()
+	if len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	if f, err := first.r.Read(); err != io.EOF {
+		t.Errorf("the first host hears %v, %v", f.Kind, err)
+	}
+	second.resume(run, 3)
+	second.typed(run, "\n")
+	if out, _ := second.until(run, ""); out != "on\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestKeptViolations sees what ends even an agent that is kept.
+func TestKeptViolations(t *testing.T) {
+	for name, lie := range map[string]func(h *host, run wire.ID){
+		"start before answers": func(h *host, _ wire.ID) { h.run(wire.StartBody{Cmd: "true", Tag: "e-2"}) },
+		"from the future":      func(h *host, run wire.ID) { h.resume(run, 1<<40) },
+		"less than nothing":    func(h *host, run wire.ID) { h.resume(run, -1) },
+		"never asked":          func(h *host, _ wire.ID) { h.resume(wire.ID{99}, 0) },
+		"twice": func(h *host, run wire.ID) {
+			h.resume(run, 0)
+			h.resume(run, 0)
+		},
+		"no tag": func(h *host, run wire.ID) {
+			h.resume(run, 0)
+			h.run(wire.StartBody{Cmd: "true"})
+		},
+		"tag is a path": func(h *host, run wire.ID) {
+			h.resume(run, 0)
+			h.run(wire.StartBody{Cmd: "true", Tag: "../x"})
+		},
+		"an id again": func(h *host, run wire.ID) {
+			h.resume(run, 0)
+			h.say(wire.Start, run, wire.StartBody{Cmd: "true", Tag: "e-2"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := keep(t, time.Hour)
+			h, _ := k.host()
+			run := h.run(wire.StartBody{Cmd: "echo up; exec sleep 1000", Tag: "e-1"})
+			h.until(run, "up\n")
+			k.leave(h)
+			h, _ = k.host()
+			lie(h, run)
+			for {
+				if _, err := h.r.Read(); err != nil {
+					break
+				}
+			}
+			if err := k.cmd.Wait(); err == nil {
+				t.Error("the agent ended as if nothing had been")
+			}
+		})
+	}
+}
