@@ -225,7 +225,8 @@ func (e *Engine) Restart() {
 // Pause makes the engine hang: connections to it succeed, and nobody answers.
 func (e *Engine) Pause() {
 	e.t.Helper()
-	e.signal(syscall.SIGSTOP)
+	pid := e.signal(syscall.SIGSTOP)
+	e.await("a paused dockerd", e.dockerd, func() bool { return stopped(pid) })
 }
 
 // Resume ends a pause.
@@ -235,8 +236,8 @@ func (e *Engine) Resume() {
 }
 
 // signal signals dockerd itself, which without root is some processes below
-// what was started.
-func (e *Engine) signal(s syscall.Signal) {
+// what was started, and returns its pid.
+func (e *Engine) signal(s syscall.Signal) int {
 	e.t.Helper()
 	if !e.dockerd.runs() {
 		e.t.Fatalf("dockerd is to get %v and does not run", s)
@@ -249,6 +250,7 @@ func (e *Engine) signal(s syscall.Signal) {
 	if err := cmp.Or(err, syscall.Kill(pid, s)); err != nil {
 		e.t.Fatalf("signal dockerd: %v", err)
 	}
+	return pid
 }
 
 func (e *Engine) gone() {

@@ -1,22 +1,52 @@
 package enginetest
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-const image = "warmbox/sandbox:slim"
+// bring has an engine make an image of nothing but a program that never ends.
+func bring(t *testing.T, e *Engine) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sleeper")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "./testdata/sleeper")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	program, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root bytes.Buffer
+	w := tar.NewWriter(&root)
+	w.WriteHeader(&tar.Header{Name: "sleeper", Mode: 0o755, Size: int64(len(program))})
+	w.Write(program)
+	w.Close()
+	made, err := call(t.Context(), e.Host, "POST", "/images/create?fromSrc=-&repo=test/sleeper&tag=1", &root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	if words, err := io.ReadAll(made); err != nil || bytes.Contains(words, []byte(`"error"`)) {
+		t.Fatalf("%s, %v", words, err)
+	}
+}
 
-// run starts a container that prints nothing and never ends.
+// run starts a container with two processes.
 func run(t *testing.T, e *Engine) (id string) {
 	t.Helper()
-	request := `{"Image":"test/base:1","Cmd":["sh","-c","sleep 1000 & sleep 1000"],"StopSignal":"SIGKILL",
+	request := `{"Image":"test/sleeper:1","Cmd":["/sleeper"],"StopSignal":"SIGKILL",
 		"HostConfig":{"NetworkMode":"none","Binds":["` + e.path("home") + `:/mnt"]}}`
 	var created struct{ ID string }
 	answer(t, e, "POST", "/containers/create", request, &created)
@@ -47,15 +77,13 @@ func answer(t *testing.T, e *Engine, method, path, request string, v any) {
 
 func TestEngine(t *testing.T) {
 	for name, c := range map[string]Config{
-		"live restore": {Args: []string{"--live-restore"}}, "userns": {UserNS: true}, "rootless": {Rootless: true},
+		"plain": {}, "live restore": {Args: []string{"--live-restore"}}, "userns": {UserNS: true}, "rootless": {Rootless: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun := time.Now()
 			e := Start(t, c)
 			t.Logf("started in %v", time.Since(begun))
-			begun = time.Now()
-			e.Load(Base(t, image), "test/base:1")
-			t.Logf("loaded in %v", time.Since(begun))
+			bring(t, e)
 			id := run(t, e)
 
 			begun = time.Now()

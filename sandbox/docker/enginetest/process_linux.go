@@ -119,12 +119,11 @@ func (e *Engine) processes() (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) < 2 || fields[0] == "Z" {
+		state, parent := status(dir)
+		if state == "" || state == "Z" {
 			continue
 		}
-		parents[pid], _ = strconv.Atoi(fields[1])
+		parents[pid] = parent
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		ours[pid] = slices.Contains(strings.Split(string(env), "\x00"), mark+"="+e.Dir)
 	}
@@ -137,6 +136,28 @@ func (e *Engine) processes() (pids []int) {
 		}
 	}
 	return pids
+}
+
+// status returns the state of a process or thread and its parent, by its
+// directory in /proc.
+func status(dir string) (state string, parent int) {
+	stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 2 {
+		return "", 0
+	}
+	parent, _ = strconv.Atoi(fields[1])
+	return fields[0], parent
+}
+
+// stopped reports whether no thread of a process runs. A signal to stop takes
+// its time with those that are busy.
+func stopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	return len(threads) > 0 && !slices.ContainsFunc(threads, func(dir string) bool {
+		state, _ := status(dir)
+		return state != "T"
+	})
 }
 
 // sweep removes what outlives processes. Mounts do not: they were in a name
