@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,22 +19,49 @@ import (
 type fakeDisk struct {
 	free, all int64
 	err       error
-	looks     int
+
+	mu    sync.Mutex
+	looks int
 }
 
 func (d *fakeDisk) room(string) (free, all int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.looks++
 	return d.free, d.all, d.err
 }
 
+func (d *fakeDisk) asked() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.looks
+}
+
+func (d *fakeDisk) leave(free int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.free = free
+}
+
 // kills is a stream to an agent that takes everything and does nothing; it
 // knows which runs it was told to kill.
-type kills struct{ runs []wire.ID }
+type kills struct {
+	mu   sync.Mutex
+	runs []wire.ID
+}
+
+func (k *kills) list() []wire.ID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.runs)
+}
 
 func (k *kills) Write(p []byte) (int, error) {
 	f, err := wire.NewReader(strings.NewReader(string(p)), wire.FromHost).Read()
 	if err == nil && f.Kind == wire.Kill {
+		k.mu.Lock()
 		k.runs = append(k.runs, f.Run)
+		k.mu.Unlock()
 	}
 	return len(p), err
 }
@@ -55,12 +83,20 @@ func runs(b *Box, cmd string) (r *Run, end func()) {
 	return r, func() {
 		b.mu.Lock()
 		delete(b.runs, r.wireID)
+		b.beat.Stop()
 		b.mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if r.patience != nil {
 			r.patience.Stop()
 		}
-		b.beat.Stop()
 	}
+}
+
+// pass lets time pass, and all that it sets off happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // A disk is asked the more often the sooner it may be full, and not at all while
@@ -72,27 +108,25 @@ func TestDiskIsAskedAsOftenAsNeeded(t *testing.T) {
 			disk := &fakeDisk{free: free, all: 2000 * gb}
 			b, _ := watched(disk)
 			_, end := runs(b, "make")
-			time.Sleep(7 * time.Second)
-			synctest.Wait()
-			if disk.looks < want*9/10 || disk.looks > want*11/10 {
-				t.Errorf("%d GB free: asked %d times in 7 s, want %d", free/gb, disk.looks, want)
+			pass(7 * time.Second)
+			if disk.asked() < want*9/10 || disk.asked() > want*11/10 {
+				t.Errorf("%d GB free: asked %d times in 7 s, want %d", free/gb, disk.asked(), want)
 			}
 			end()
-			time.Sleep(longestLook + time.Millisecond)
-			before := disk.looks
-			time.Sleep(time.Hour)
-			if disk.looks != before || b.disk.awake.Load() {
-				t.Errorf("asked %d times while nothing ran", disk.looks-before)
+			pass(longestLook + time.Millisecond)
+			before := disk.asked()
+			pass(time.Hour)
+			if disk.asked() != before || b.disk.awake.Load() {
+				t.Errorf("asked %d times while nothing ran", disk.asked()-before)
 			}
 			_, end = runs(b, "make") // and it wakes up again
 			defer end()
-			time.Sleep(shortestLook)
-			synctest.Wait()
-			if disk.looks != before+1 {
-				t.Errorf("asked %d times after a pause", disk.looks-before)
+			pass(shortestLook)
+			if disk.asked() != before+1 {
+				t.Errorf("asked %d times after a pause", disk.asked()-before)
 			}
 			end()
-			time.Sleep(longestLook)
+			pass(longestLook)
 		})
 	}
 }
@@ -105,21 +139,23 @@ func TestFullDisk(t *testing.T) {
 		b, told := watched(disk)
 		dd, endDD := runs(b, "dd if=/dev/zero of=x")
 		_, endRM := runs(b, "cd build && rm -rf *")
-		time.Sleep(longestLook)
-		if b.disk.admit(Command{Cmd: "make"}) != nil || len(told.runs) > 0 {
+		pass(longestLook)
+		if b.disk.admit(Command{Cmd: "make"}) != nil || len(told.list()) > 0 {
 			t.Fatal("there is room")
 		}
-		disk.free = 1 << 29
-		time.Sleep(longestLook + shortestLook)
-		synctest.Wait()
-		if !slices.Equal(told.runs, []wire.ID{dd.wireID}) {
-			t.Errorf("killed %v", told.runs)
+		disk.leave(1 << 29)
+		pass(longestLook + shortestLook)
+		if !slices.Equal(told.list(), []wire.ID{dd.wireID}) {
+			t.Errorf("killed %v", told.list())
 		}
 		endDD()
 		endRM()
 		sentence := "the command was killed, with all that it started: the disk that /work of the user's machine is on has 512.0 MB left, and 1024.0 MB are kept free"
-		if dd.why == nil || dd.why.Error() != sentence {
-			t.Errorf("%v", dd.why)
+		dd.mu.Lock()
+		why := dd.why
+		dd.mu.Unlock()
+		if why == nil || why.Error() != sentence {
+			t.Errorf("%v", why)
 		}
 		err, ok := errors.AsType[*Error](b.disk.admit(Command{Cmd: "make"}))
 		if !ok || err.Code != LimitReached || !strings.Contains(err.Hint, "rm") {
@@ -128,26 +164,26 @@ func TestFullDisk(t *testing.T) {
 		if err := b.disk.admit(Command{Cmd: "rm -rf build"}); err != nil {
 			t.Error(err)
 		}
-		disk.free = 1 << 30
+		disk.leave(1 << 30)
 		if err := b.disk.admit(Command{Cmd: "make"}); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(longestLook)
+		pass(longestLook)
 	})
 }
 
 func TestFloor(t *testing.T) {
 	for name, c := range map[string]struct {
-		disk fakeDisk
+		disk *fakeDisk
 		low  bool
 	}{
-		"a twentieth of a small disk": {fakeDisk{free: 5, all: 100}, false},
-		"less":                        {fakeDisk{free: 4, all: 100}, true},
-		"a large disk":                {fakeDisk{free: 1 << 30, all: 1 << 50}, false},
-		"less of it":                  {fakeDisk{free: 1<<30 - 1, all: 1 << 50}, true},
-		"one that does not tell":      {fakeDisk{err: errors.New("stale")}, false},
-		"one without an end":          {fakeDisk{free: math.MaxInt64, all: math.MaxInt64}, false},
-		"one of no size":              {fakeDisk{}, false},
+		"a twentieth of a small disk": {&fakeDisk{free: 5, all: 100}, false},
+		"less":                        {&fakeDisk{free: 4, all: 100}, true},
+		"a large disk":                {&fakeDisk{free: 1 << 30, all: 1 << 50}, false},
+		"less of it":                  {&fakeDisk{free: 1<<30 - 1, all: 1 << 50}, true},
+		"one that does not tell":      {&fakeDisk{err: errors.New("stale")}, false},
+		"one without an end":          {&fakeDisk{free: math.MaxInt64, all: math.MaxInt64}, false},
+		"one of no size":              {&fakeDisk{}, false},
 	} {
 		w := &diskWatch{most: 1 << 30, dirs: []string{"/work"}, room: c.disk.room}
 		if low, _ := w.measure(); (low != nil) != c.low {
