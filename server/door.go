@@ -230,10 +230,17 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, from *holder) error 
 	if err != nil {
 		return err
 	}
+	if m.method == string(mcp.MethodToolsCall) && !m.modern {
+		w = c.named(w, r)
+	}
 	ctx, release := whileThere(r.Context())
 	defer release()
 	r = r.WithContext(context.WithValue(ctx, callerKey{}, c))
 	r.Body = io.NopCloser(bytes.NewReader(m.body))
+	if m.answer && !m.modern {
+		d.deliver(w, r, c.session.asker)
+		return nil
+	}
 	d.stream.ServeHTTP(w, r)
 	return nil
 }
@@ -256,11 +263,11 @@ func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (cal
 	case m.modern:
 		// Clients of one name share their boxes, but request ids only their
 		// own connection tells apart: so nobody cancels by id at all.
-		return caller{h.sessions.client(m.client), rand.Text()}, nil
+		return caller{session: h.sessions.client(m.client), calls: rand.Text()}, nil
 	case m.method == string(mcp.MethodInitialize):
 		s := h.sessions.open()
 		w.Header().Set(mcpserver.HeaderKeySessionID, s.id)
-		return caller{s, s.id}, nil
+		return caller{session: s, calls: s.id}, nil
 	case id == "":
 		return caller{}, refuse(http.StatusBadRequest, "a session is needed: initialize, then send its Mcp-Session-Id")
 	}
@@ -268,7 +275,7 @@ func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (cal
 	if s == nil {
 		return caller{}, errNoSession
 	}
-	return caller{s, s.id}, nil
+	return caller{session: s, calls: s.id}, nil
 }
 
 // serveSSE serves the stream of the older transport, which is the session: when
@@ -282,7 +289,7 @@ func (d *door) serveSSE(w http.ResponseWriter, r *http.Request, from *holder) er
 			return errNoSession
 		}
 		defer leave()
-		r = r.WithContext(context.WithValue(ctx, callerKey{}, caller{s, s.id}))
+		r = r.WithContext(context.WithValue(ctx, callerKey{}, caller{session: s, calls: s.id}))
 	}
 	d.sse.SSEHandler().ServeHTTP(w, r)
 	return nil
@@ -299,7 +306,7 @@ func (d *door) serveMessage(w http.ResponseWriter, r *http.Request, from *holder
 		if s == nil {
 			return errNoSession
 		}
-		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{s, s.id}))
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{session: s, calls: s.id}))
 		r.Body = io.NopCloser(bytes.NewReader(m.body))
 		// Of a client that names its version here mcp-go would want headers
 		// that are the streamable transport's. The message says it as well.

@@ -245,7 +245,7 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 			mcpserver.WithHTTPContextFunc(func(ctx context.Context, _ *http.Request) context.Context {
 				return m.WithContext(ctx, request{
 					transportSession: mcpserver.ClientSessionFromContext(ctx).(transportSession),
-					id:               ctx.Value(callerKey{}).(caller).calls,
+					caller:           ctx.Value(callerKey{}).(caller),
 				})
 			}),
 		),

@@ -37,6 +37,7 @@ type envelope struct {
 	method string
 	modern bool   // of a protocol version that knows no sessions
 	client string // the name that the client gives itself, there
+	answer bool   // to a question of ours
 }
 
 // readMessage takes one message from a client. How deep it nests, encoding/json
@@ -85,7 +86,10 @@ func parseMessage(body []byte) (envelope, error) {
 	m := envelope{body: body}
 	err := eachMember(body, func(name string, value json.RawMessage) error {
 		switch name {
-		case "jsonrpc", "result", "error":
+		case "jsonrpc":
+			return nil
+		case "result", "error":
+			m.answer = true
 			return nil
 		case "id":
 			return checkID(value)
@@ -99,6 +103,7 @@ func parseMessage(body []byte) (envelope, error) {
 		}
 		return fmt.Errorf("JSON-RPC knows no member %.40q", name)
 	})
+	m.answer = m.answer && m.method == ""
 	return m, err
 }
 

@@ -44,6 +44,7 @@ const local = "local"
 type caller struct {
 	session *session
 	calls   string // within which request ids are unique, and may be cancelled
+	stream  string // on HTTP, what mcp-go knows the call by
 }
 
 type callerKey struct{}
@@ -71,7 +72,8 @@ func Hurried(ctx context.Context) bool {
 // A session is a client's stay: the calls that it has under way, which end
 // with it.
 type session struct {
-	id string
+	id    string
+	asker *asker // of its user
 
 	mu    sync.Mutex
 	over  bool      // no more calls may begin
@@ -82,7 +84,7 @@ type session struct {
 }
 
 func newSession(id string) *session {
-	return &session{id: id, used: time.Now(), calls: map[int]context.CancelFunc{}}
+	return &session{id: id, asker: newAsker(), used: time.Now(), calls: map[int]context.CancelFunc{}}
 }
 
 // enter begins a call, where fewer than most are under way. Its context ends
@@ -256,10 +258,10 @@ func (t *sessions) stale(before time.Time) []string {
 // one channel for all requests of a session would mix up their progress.
 type request struct {
 	transportSession
-	id string
+	caller
 }
 
-func (r request) SessionID() string { return r.id }
+func (r request) SessionID() string { return r.calls }
 
 // transportSession is all that mcp-go's session for streamable HTTP can do and
 // a tool may ask of it.

@@ -26,17 +26,19 @@ const (
 func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out := &output{w: stdout, failed: cancel}
-	in := newLines(stdin, out, cancel)
 	client := caller{session: newSession(local)}
+	out := &output{w: stdout, failed: cancel, asker: client.session.asker}
+	in := newLines(stdin, out, cancel)
 
-	codec := mcpserver.NewStdioServer(s.mcp())
+	m := s.mcp()
+	codec := mcpserver.NewStdioServer(m)
 	for _, set := range []mcpserver.StdioOption{
 		mcpserver.WithErrorLogger(slog.NewLogLogger(s.logger().Handler(), slog.LevelWarn)),
 		mcpserver.WithWorkerPoolSize(workers),
 		mcpserver.WithQueueSize(queued),
 		mcpserver.WithStdioContextFunc(func(ctx context.Context) context.Context {
-			return context.WithValue(ctx, callerKey{}, client)
+			session := mcpserver.ClientSessionFromContext(ctx).(stdioTransport)
+			return context.WithValue(m.WithContext(ctx, stdioSession{session, out.asker}), callerKey{}, client)
 		}),
 	} {
 		set(codec)
@@ -62,9 +64,11 @@ type output struct {
 	mu     sync.Mutex
 	w      io.Writer
 	failed func()
+	asker  *asker // sees what goes out
 }
 
 func (o *output) Write(p []byte) (int, error) {
+	o.asker.notice(p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n, err := o.w.Write(p)

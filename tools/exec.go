@@ -81,6 +81,13 @@ type ExecArgs struct {
 	Shell          string // the named shell that it runs in; empty: a new one
 }
 
+// An execCall is a call of exec, with what its user has to say about it.
+type execCall struct {
+	ExecArgs
+	ask     bool              // the user, where the list does not have the command
+	allowed sandbox.Allowance // what they said
+}
+
 func (a *ExecArgs) params() []param {
 	return []param{
 		{"cmd", &a.Cmd}, {"containerId", &a.ContainerID}, {"workdir", &a.Workdir}, {"env", &a.Env}, {"stdin", &a.Stdin},
@@ -142,24 +149,46 @@ func checkEnv(env map[string]string, most int) error {
 func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	owner := s.owner(ctx)
 	if brings(req) {
-		r, err := s.answered(owner, req)
+		return s.handleAnswer(ctx, owner, req), nil
+	}
+	call := execCall{ask: true}
+	if err := parse(req, call.params()); err != nil {
+		return Failed(err), nil
+	}
+	return s.execAsking(ctx, owner, req, call), nil
+}
+
+// handleAnswer carries on with what a client was asked about: its user, before
+// a command, or its model, after one.
+func (s *Set) handleAnswer(ctx context.Context, owner string, req mcp.CallToolRequest) *mcp.CallToolResult {
+	if q, ok := s.questions.take(owner, req.Params.RequestState); ok {
+		call, err := q.allowed(req.Params.InputResponses)
 		if err != nil {
-			return Failed(err), nil
+			return Failed(err)
 		}
-		return told(ctx, r), nil
+		return s.execAsking(ctx, owner, req, call)
 	}
-	var args ExecArgs
-	if err := parse(req, args.params()); err != nil {
-		return Failed(err), nil
-	}
-	r, err := s.exec(ctx, owner, args, nil, progressOf(ctx, req))
+	r, err := s.answered(owner, req)
 	if err != nil {
-		return Failed(err), nil
+		return Failed(err)
+	}
+	return told(ctx, r)
+}
+
+// execAsking runs a command, and answers the call with what came of it or with
+// what its client is to be asked first.
+func (s *Set) execAsking(ctx context.Context, owner string, req mcp.CallToolRequest, call execCall) *mcp.CallToolResult {
+	r, err := s.exec(ctx, owner, call, nil, progressOf(ctx, req))
+	if q, ok := errors.AsType[*question](err); ok {
+		return s.askUserBack(owner, q)
+	}
+	if err != nil {
+		return Failed(err)
 	}
 	if question := s.askBack(owner, r); question != nil {
-		return question, nil
+		return question
 	}
-	return told(ctx, r), nil
+	return told(ctx, r)
 }
 
 func told(ctx context.Context, r ExecResult) *mcp.CallToolResult {
@@ -174,10 +203,10 @@ func told(ctx context.Context, r ExecResult) *mcp.CallToolResult {
 // the arguments' one. When ctx ends, the command is killed. An error means that
 // no command ran; how one ended, whatever became of it, is told by the result.
 func (s *Set) Exec(ctx context.Context, owner string, args ExecArgs, stdin io.Reader) (ExecResult, error) {
-	return s.exec(ctx, owner, args, stdin, nil)
+	return s.exec(ctx, owner, execCall{ExecArgs: args}, stdin, nil)
 }
 
-func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Reader, progress func(string)) (ExecResult, error) {
+func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Reader, progress func(string)) (ExecResult, error) {
 	if err := args.check(s.maxBytes()); err != nil {
 		return ExecResult{}, err
 	}
@@ -193,7 +222,7 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
 	command.Patience = wait
-	run, err := box.Exec(ctx, command)
+	run, wait, err := s.begin(ctx, box, args, command, progress)
 	if err != nil {
 		return ExecResult{}, err
 	}
@@ -208,6 +237,7 @@ func (s *Set) exec(ctx context.Context, owner string, args ExecArgs, stdin io.Re
 		return ExecResult{}, exit.Err
 	}
 	r := newExecResult(ctx, run, exit)
+	r.Hint = strings.TrimSpace(allowedHint(run.Command.Allowed) + " " + r.Hint)
 	s.summarize(ctx, run, &r)
 	r.fit(run.Output, limits)
 	return r, nil
@@ -220,7 +250,7 @@ func (s *Set) box(ctx context.Context, owner, id string, progress func(string)) 
 	return s.Manager.Box(owner, clip(id))
 }
 
-func (s *Set) command(args ExecArgs, stdin io.Reader, limits excerpt.Limits) sandbox.Command {
+func (s *Set) command(args execCall, stdin io.Reader, limits excerpt.Limits) sandbox.Command {
 	if stdin == nil && args.Stdin != "" {
 		stdin = strings.NewReader(args.Stdin)
 	}
@@ -235,6 +265,7 @@ func (s *Set) command(args ExecArgs, stdin io.Reader, limits excerpt.Limits) san
 		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
 		Interactive: args.TTY || args.Background && stdin == nil, TTY: args.size(), Shell: args.Shell,
 		Keep: max(sandbox.DefaultKeep, limits.Whole, limits.Cut), Whole: s.whole(limits),
+		Allowed: args.allowed,
 	}
 }
 

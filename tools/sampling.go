@@ -3,9 +3,7 @@ package tools
 import (
 	"context"
 	"errors"
-	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -16,9 +14,7 @@ import (
 
 // A Sampler has the model of the calling client itself write summaries, in
 // place of the built-in ones, where the client offers that. It says what to ask
-// and judges what comes back; the asking is up to the protocol: in versions
-// before 2026-07-28 the server asks while the call waits; since then the call is
-// answered with the question, and the client calls again with the answer.
+// and judges what comes back.
 type Sampler interface {
 	// Question returns what to ask about an output, or an error where nothing
 	// may be asked now.
@@ -48,10 +44,10 @@ func (s *Set) sample(ctx context.Context, d summary.Digest, r *ExecResult) {
 	if s.Sampler == nil {
 		return
 	}
-	if session, ok := samplingSession(ctx); ok {
-		text, err := s.ask(ctx, session, d)
+	if session, ok := asksNow[sampling](ctx, offersModel); ok {
+		text, err := s.askModel(ctx, session, d)
 		s.take(r, text, err)
-	} else if asksBack(ctx) {
+	} else if asksBack(ctx, offersModel) {
 		r.digest = &d
 	}
 }
@@ -72,21 +68,9 @@ type sampling interface {
 	mcpserver.SessionWithSampling
 }
 
-func samplingSession(ctx context.Context) (sampling, bool) {
-	if mcpserver.IsModernRequest(ctx) {
-		return nil, false
-	}
-	session, ok := mcpserver.ClientSessionFromContext(ctx).(sampling)
-	return session, ok && session.GetClientCapabilities().Sampling != nil
-}
+func offersModel(c mcp.ClientCapabilities) bool { return c.Sampling != nil }
 
-// asksBack reports whether the answer to a call may be a question.
-func asksBack(ctx context.Context) bool {
-	info := mcpserver.RequestProtocolInfoFromContext(ctx)
-	return info != nil && info.Modern && info.ClientCapabilities != nil && info.ClientCapabilities.Sampling != nil
-}
-
-func (s *Set) ask(ctx context.Context, session sampling, d summary.Digest) (string, error) {
+func (s *Set) askModel(ctx context.Context, session sampling, d summary.Digest) (string, error) {
 	params, err := s.question(d)
 	if err != nil {
 		return "", err
@@ -138,7 +122,7 @@ func (s *Set) askBack(owner string, r ExecResult) *mcp.CallToolResult {
 	}
 	params, err := s.question(*r.digest)
 	if err == nil {
-		err = s.pending.put(owner, r)
+		err = s.results.put(owner, r.ExecID, r)
 	}
 	if err != nil {
 		s.take(&r, "", err)
@@ -147,14 +131,9 @@ func (s *Set) askBack(owner string, r ExecResult) *mcp.CallToolResult {
 	return mcpserver.NewInputRequestBuilder(r.ExecID).Sample(sampleKey, params).ToolResult()
 }
 
-// brings reports whether a call brings an answer. Its command has run.
-func brings(req mcp.CallToolRequest) bool {
-	return req.Params.RequestState != "" || len(req.Params.InputResponses) > 0
-}
-
 // answered finds the result that an answer belongs to, and gives it the summary.
 func (s *Set) answered(owner string, req mcp.CallToolRequest) (ExecResult, error) {
-	r, ok := s.pending.take(owner, req.Params.RequestState)
+	r, ok := s.results.take(owner, req.Params.RequestState)
 	if !ok {
 		return r, invalid("No command was run. What earlier ones printed is read with logs; to run one, leave requestState out.",
 			"no result waits under the requestState %q", clip(req.Params.RequestState))
@@ -173,58 +152,4 @@ func (s *Set) judge(answer *mcp.CreateMessageResult, d summary.Digest) (string, 
 		return "", errors.New("the client brings no answer")
 	}
 	return s.Sampler.Accept(words(answer), d)
-}
-
-const (
-	// maxPending is how many results wait for an answer. Beyond it nothing is
-	// asked.
-	maxPending = 64
-
-	// pendingTime is how long one does. Some clients show each question to a
-	// person first.
-	pendingTime = 10 * time.Minute
-)
-
-// pending are results that wait for their clients to call again, one of each
-// owner: clients fail a call whose question they refuse, so one that leaves a
-// question without an answer is not asked another. The zero value is empty.
-type pending struct {
-	mu      sync.Mutex
-	results map[string]pendingResult // by owner
-}
-
-type pendingResult struct {
-	result ExecResult
-	until  time.Time
-}
-
-// put keeps a result, where it may.
-func (p *pending) put(owner string, r ExecResult) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	maps.DeleteFunc(p.results, func(_ string, w pendingResult) bool { return now.After(w.until) })
-	if _, waits := p.results[owner]; waits {
-		return errors.New("the client has not answered an earlier question")
-	}
-	if len(p.results) >= maxPending {
-		return errors.New("too many results wait for an answer")
-	}
-	if p.results == nil {
-		p.results = map[string]pendingResult{}
-	}
-	p.results[owner] = pendingResult{r, now.Add(pendingTime)}
-	return nil
-}
-
-// take hands out a result, once, to its owner.
-func (p *pending) take(owner, id string) (ExecResult, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w, ok := p.results[owner]
-	if !ok || w.result.ExecID != id || time.Now().After(w.until) {
-		return ExecResult{}, false
-	}
-	delete(p.results, owner)
-	return w.result, true
 }

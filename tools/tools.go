@@ -56,10 +56,12 @@ type Set struct {
 	Model    Model                            // summarises in place of the built-in; nil: none does
 	Sampler  Sampler                          // has the calling client's own model summarise; nil: none does
 	Terse    bool                             // no output is summarised
+	Ask      time.Duration                    // how long the user is asked for whether a command may run that the list does not have, where the client can; 0: not at all
 	RunOn    bool                             // a client that disconnects leaves its commands running; else it cancels its calls
 	Logger   *slog.Logger                     // told of every command that ended or was left running; nil: nobody
 
-	pending *pending // results whose summaries the client was asked for; made by Tools
+	results   *pending[ExecResult] // whose summaries the client was asked for; made by Tools
+	questions *pending[*question]  // that the user was asked; made by Tools
 }
 
 // A Model writes summaries in place of the built-in one. Where it fails, for
@@ -74,8 +76,11 @@ type Model interface {
 
 // Tools returns the tools in the order in which a model should read of them.
 func (s *Set) Tools() []mcpserver.ServerTool {
-	if s.pending == nil {
-		s.pending = new(pending)
+	if s.results == nil {
+		// Clients fail a call whose question to their model they refuse, so one
+		// that leaves it without an answer is not asked another.
+		s.results = &pending[ExecResult]{each: 1}
+		s.questions = &pending[*question]{each: maxQuestions}
 	}
 	return []mcpserver.ServerTool{
 		{Tool: startTool(), Handler: s.discreet(s.handleStart)},

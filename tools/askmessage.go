@@ -1,0 +1,105 @@
+package tools
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+const (
+	// maxAsked and maxAskedLines are how much of a model's text a user is shown.
+	// Nobody is asked about more: who allows a command must have seen all of it.
+	maxAsked      = 3000
+	maxAskedLines = 40
+
+	// askedWidth is where a line is broken, so that no dialog hides its end.
+	askedWidth = 100
+)
+
+// askMessage is what a user reads before they decide: what would run, why it may
+// not, and where. The model wrote some of it and may want to deceive, so its text
+// stands behind a bar on every line, and our own never does. It reports false
+// where that text cannot be shown whole.
+func askMessage(box *sandbox.Box, args ExecArgs, denial error) (string, bool) {
+	texts := []string{args.Cmd, args.Workdir, args.Stdin}
+	for name, value := range args.Env {
+		texts = append(texts, name, value)
+	}
+	if !showable(texts) {
+		return "", false
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The model wants to run a command that is not on your list. What it wrote stands behind bars:\n\n%s\n", barred(args.Cmd))
+	fmt.Fprintf(&b, "Not allowed: %s\n", oneLine(denial.Error(), 300))
+	fmt.Fprintf(&b, "Where: %s\n", placeOf(box))
+	section(&b, "In the directory:", args.Workdir)
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(args.Env)) {
+		env = append(env, name+"="+args.Env[name])
+	}
+	section(&b, "With these variables:", strings.Join(env, "\n"))
+	section(&b, "Its input:", args.Stdin)
+	if args.Background || args.TTY {
+		b.WriteString("Its input stays open: what the model types into it later you are not asked about.\n")
+	} else if args.Stdin == "" {
+		b.WriteString("Allowed for the session, exactly this may run again, unasked, until this client disconnects.\n")
+	}
+	return b.String(), strings.Count(b.String(), "\n") <= maxAskedLines
+}
+
+// showable reports whether texts are short enough and have nothing in them that
+// is not seen.
+func showable(texts []string) bool {
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, unseen) {
+			return false
+		}
+	}
+	return size <= maxAsked
+}
+
+func unseen(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
+
+// placeOf says where a command would run, in words of ours and the owner's.
+func placeOf(box *sandbox.Box) string {
+	where := "container " + box.ID
+	if box.Place.Image != "" {
+		where += " of image " + oneLine(box.Place.Image, maxImage)
+	} else {
+		where += " (" + cmp.Or(box.Place.Backend, "process") + ")"
+	}
+	if box.Place.Workspace != "" {
+		where += ", workspace " + oneLine(box.Place.Workspace, 300)
+	}
+	return where
+}
+
+func section(b *strings.Builder, head, text string) {
+	if text != "" {
+		fmt.Fprintf(b, "%s\n%s", head, barred(text))
+	}
+}
+
+// barred sets text behind a bar, a dashed one where a line goes on.
+func barred(text string) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		bar := "│ "
+		for runes := []rune(line); ; bar = "┆ " {
+			n := min(len(runes), askedWidth)
+			b.WriteString(bar + string(runes[:n]) + "\n")
+			if runes = runes[n:]; len(runes) == 0 {
+				break
+			}
+		}
+	}
+	return b.String()
+}
