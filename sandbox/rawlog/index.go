@@ -3,6 +3,7 @@ package rawlog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strconv"
 	"time"
@@ -49,7 +50,13 @@ type (
 		Cmd      string    `json:"cmd"`
 		CmdBytes int       `json:"cmdBytes"`
 		Dir      string    `json:"dir"`
+		Note     string    `json:"note,omitempty"`
 		Start    time.Time `json:"start"`
+	}
+	gapRecord struct {
+		Bytes  int64  `json:"bytes"`
+		Lines  int64  `json:"lines"`
+		Reason string `json:"reason"`
 	}
 	endRecord struct {
 		Status     string `json:"status"`
@@ -68,7 +75,7 @@ type (
 // begin writes the head at once: whoever finds the log knows what it is of.
 func (x *index) begin(m Meta) error {
 	x.record('h', headRecord{
-		Exec: m.Exec, Box: m.Box, Owner: clip(m.Owner, maxText), Start: m.Start, Dir: clip(m.Dir, maxText),
+		Exec: m.Exec, Box: m.Box, Owner: clip(m.Owner, maxText), Start: m.Start, Dir: clip(m.Dir, maxText), Note: clip(m.Note, maxText),
 		Cmd: clip(m.Cmd, maxText), CmdBytes: len(m.Cmd),
 	})
 	return x.write()
@@ -131,6 +138,16 @@ func (x *index) flush() error {
 	return x.write()
 }
 
+// gap notes at once what is missing behind all that was told of.
+func (x *index) gap(g Gap) error {
+	if x.file == nil {
+		return errors.New("there is no index to say what is missing")
+	}
+	x.endSpan()
+	x.record('g', gapRecord{Bytes: g.Bytes, Lines: g.Lines, Reason: g.Reason})
+	return x.write()
+}
+
 // end notes the command's end, between what was printed before it and after.
 func (x *index) end(e End) {
 	if x.ended || x.file == nil {
@@ -148,7 +165,13 @@ func (x *index) close(s Stats) error {
 	}
 	x.endSpan()
 	x.record('z', totalsRecord{Bytes: s.Bytes, Lines: s.Lines, Kept: s.Kept, Reason: s.Reason})
-	if err := x.write(); err != nil {
+	return x.leave()
+}
+
+// leave writes what waits and lets go of the file.
+func (x *index) leave() error {
+	x.endSpan()
+	if err := x.write(); err != nil || x.file == nil {
 		return err
 	}
 	return x.file.Close()

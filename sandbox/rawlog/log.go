@@ -53,7 +53,7 @@ type Log struct {
 type Stats struct {
 	Bytes    int64  // printed in all
 	Lines    int64  // printed in all, the last one with or without its line feed
-	Kept     int64  // bytes in the file: always the first ones
+	Kept     int64  // bytes in the file
 	Lost     int64  // bytes that are not
 	Complete bool   // the file has every byte that was printed
 	Reason   string // why it has not, a sentence
@@ -93,7 +93,7 @@ func (l *Log) keep(p []byte) int {
 		return 0
 	}
 	most := l.store.maxRun()
-	n, err := l.file.Write(p[:min(int64(len(p)), most-l.Stats().Kept)])
+	n, err := l.file.Write(p[:max(0, min(int64(len(p)), most-l.Stats().Kept))])
 	l.store.grew(n)
 	switch {
 	case err != nil:
@@ -154,8 +154,7 @@ func (l *Log) fail(err error) {
 	l.giveUp(err)
 }
 
-// giveUp lets go of the file: from here on bytes are only counted. One that
-// became writable again would have a hole.
+// giveUp lets go of the file: from here on bytes are only counted.
 func (l *Log) giveUp(reason error) {
 	if l.file != nil {
 		l.file.Close()
@@ -163,7 +162,7 @@ func (l *Log) giveUp(reason error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stats.Reason = reason.Error()
+	l.because(reason.Error())
 }
 
 // Finish notes how the command ended. What processes that it left behind still

@@ -44,6 +44,7 @@ type Line struct {
 	Text    []byte // without its line feed
 	Skipped int64  // bytes before Text
 	Omitted int64  // bytes behind it
+	Lost    int64  // bytes that were printed within the line or before it and that the log does not have
 	Match   bool   // false for one that is context only
 }
 
@@ -114,6 +115,7 @@ func (r *Reader) firstWithin(window int64) int64 {
 // collect gives rows of the wanted stream to a collector.
 func (r *Reader) collect(ctx context.Context, from int64, c *collector) error {
 	return r.each(ctx, from, c.Stream, func(w row) bool {
+		w.lost = r.lost(w)
 		w, any := r.of(w, c.Stream)
 		if any && !c.take(w) {
 			return false
@@ -231,6 +233,6 @@ func (c *collector) line(w row, found []int) Line {
 	}
 	return Line{
 		Number: w.number, Text: append([]byte(nil), w.text[from:to]...),
-		Skipped: int64(from), Omitted: w.len - int64(to),
+		Skipped: int64(from), Omitted: w.len - int64(to), Lost: w.lost,
 	}
 }

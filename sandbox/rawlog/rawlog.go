@@ -18,12 +18,15 @@
 // # Files
 //
 // A run named X has two files in the store's directory, both readable by their
-// owner only, both only ever appended to, neither ever used again:
+// owner only, both only ever appended to, neither ever used for another run:
 //
 //	X.log   the first bytes of the run's output, exactly as they came
 //	X.idx   what there is to know about them
 //
-// X.log has no hole: it ends at the first byte that was not kept.
+// X.log ends at the first byte that was not kept. Before that it may have gaps:
+// where nobody took what a run printed while its server was away, and too much
+// came for the box to hold. They take no room in it, and the index tells where
+// they are.
 //
 // # Index
 //
@@ -33,16 +36,18 @@
 // the reader does not know, and a key that it does not know in a JSON object:
 // both can be added to.
 //
-//	h {"exec":"…","box":"…","owner":"…","cmd":"…","cmdBytes":9,"dir":"…","start":"…"}
+//	h {"exec":"…","box":"…","owner":"…","cmd":"…","cmdBytes":9,"dir":"…","note":"…","start":"…"}
 //	o BYTES LINES AT
 //	e BYTES LINES AT
 //	m BYTES LINES AT
+//	g {"bytes":9,"lines":2,"reason":"…"}
 //	x {"status":"exited","code":1,"signal":"","tookMs":2210}
 //	z {"bytes":9,"lines":2,"kept":9,"reason":""}
 //
 // h is the head, always the first record: who ran what, where, and when it
-// began (RFC 3339). owner is the caller's word for whose run it is. cmd and dir hold 16 KiB at most, cut between two characters;
-// cmdBytes is the command's whole length.
+// began (RFC 3339). owner is the caller's word for whose run it is, and note what
+// it wants to find here again. cmd and dir hold 16 KiB at most, cut between two
+// characters; cmdBytes is the command's whole length.
 //
 // o, e and m are spans: the next BYTES bytes of the log were printed to
 // standard output (o), standard error (e) or to both (m), hold LINES line
@@ -56,6 +61,11 @@
 // 256 KiB whatever the stream and the time, and is an m where both streams had
 // part in it. So exact attribution ends where a command has changed streams
 // some fifty thousand times, and no command can make its index large.
+//
+// g is a gap: so many bytes and line feeds were printed here that are not in the
+// log. It is written before any byte behind it, so the size of the log and its gaps
+// always say how much of the output is accounted for. Lines are counted without
+// it: line 7 is the seventh of X.log.
 //
 // x is the end of the command itself, at most once: how it ended, its exit code
 // or its signal, how long it took in milliseconds. Spans behind it were printed by processes
@@ -71,6 +81,10 @@
 // still awaited, or to a server that did not live to write it. Nothing is
 // synced: after a power failure either file may be the shorter one, and spans
 // beyond the log's end count for nothing.
+//
+// A run that outlived its writer goes on in the same files, if it was not over:
+// what is behind the last whole record of the index is cut off, and the bytes that
+// it was behind become m spans.
 //
 // # Deletion
 //
@@ -116,6 +130,7 @@ type Meta struct {
 	Owner string    // whose it is
 	Cmd   string    // the command, as given
 	Dir   string    // its working directory in the box
+	Note  string    // the caller's own, for whoever opens the log again; 16 KiB at most
 	Start time.Time // zero: now
 }
 

@@ -16,7 +16,8 @@ import (
 type Index struct {
 	Meta
 	CmdBytes int    // the command's whole length; Cmd may be its beginning
-	Spans    []Span // from the log's first byte on, without gaps
+	Spans    []Span // of the log, from its first byte to the last
+	Gaps     []Gap  // what is missing between its bytes
 	End      *End   // nil: the command has not ended, or nobody lived to note it
 	Leftover int    // Spans[Leftover:] came from processes that the command left behind
 	Totals   *Stats // nil: more output may come, or nobody lived to note the end
@@ -30,6 +31,14 @@ type Span struct {
 	Line   int64         // line feeds in the log before it
 	Feeds  int64         // line feeds in it
 	At     time.Duration // its first byte's arrival, from the start of the run
+}
+
+// Gap is output that the log does not have, though it has what came later.
+type Gap struct {
+	Off    int64 // where in the log it would be
+	Bytes  int64
+	Lines  int64 // line feeds
+	Reason string
 }
 
 const (
@@ -50,32 +59,34 @@ func ReadIndex(path string) (*Index, error) {
 		return nil, err
 	}
 	defer f.Close()
-	x, err := readIndex(f)
+	x, _, err := readIndex(f)
 	if err != nil {
 		return x, fmt.Errorf("index %s: %w", path, err)
 	}
 	return x, nil
 }
 
-func readIndex(r io.Reader) (*Index, error) {
-	x := &Index{}
+// readIndex also returns where the last whole record ends.
+func readIndex(r io.Reader) (x *Index, whole int64, err error) {
+	x = &Index{}
 	limited := &io.LimitedReader{R: r, N: maxIndex}
 	lines := bufio.NewReaderSize(limited, maxRecord)
 	for n := 1; ; n++ {
 		line, err := lines.ReadSlice('\n')
 		switch {
 		case err == io.EOF && limited.N == 0:
-			return x, fmt.Errorf("longer than %d bytes", maxIndex)
+			return x, whole, fmt.Errorf("longer than %d bytes", maxIndex)
 		case err == io.EOF && n == 1:
-			return x, errors.New("it has no head yet")
+			return x, whole, errors.New("it has no head yet")
 		case err == io.EOF:
-			return x, nil // what was left is no whole record
+			return x, whole, nil // what was left is no whole record
 		case err == nil:
 			err = x.take(n, line[:len(line)-1])
 		}
 		if err != nil {
-			return x, fmt.Errorf("line %d: %w", n, err)
+			return x, whole, fmt.Errorf("line %d: %w", n, err)
 		}
+		whole += int64(len(line))
 	}
 }
 
@@ -93,6 +104,8 @@ func (x *Index) take(n int, line []byte) error {
 		return x.takeHead(content)
 	case byte(Stdout), byte(Stderr), byte(Mixed):
 		return x.takeSpan(Stream(letter), content)
+	case 'g':
+		return x.takeGap(content)
 	case 'x':
 		return x.takeEnd(content)
 	case 'z':
@@ -106,7 +119,7 @@ func (x *Index) takeHead(content []byte) error {
 	if err := json.Unmarshal(content, &h); err != nil {
 		return err
 	}
-	x.Meta = Meta{Exec: h.Exec, Box: h.Box, Owner: h.Owner, Cmd: h.Cmd, Dir: h.Dir, Start: h.Start}
+	x.Meta = Meta{Exec: h.Exec, Box: h.Box, Owner: h.Owner, Cmd: h.Cmd, Dir: h.Dir, Note: h.Note, Start: h.Start}
 	x.CmdBytes = h.CmdBytes
 	return nil
 }
@@ -124,11 +137,7 @@ func (x *Index) takeSpan(stream Stream, content []byte) error {
 	if v[1] > v[0] {
 		return errors.New("a span with more lines than bytes")
 	}
-	s := Span{Stream: stream, Len: v[0], Feeds: v[1], At: time.Duration(v[2]) * time.Millisecond}
-	if k := len(x.Spans); k > 0 {
-		last := x.Spans[k-1]
-		s.Off, s.Line = last.Off+last.Len, last.Line+last.Feeds
-	}
+	s := Span{Stream: stream, Off: x.told(), Len: v[0], Line: x.feeds(), Feeds: v[1], At: time.Duration(v[2]) * time.Millisecond}
 	if s.Off > math.MaxInt64-s.Len {
 		return errors.New("spans of more bytes than a file can have")
 	}
@@ -139,6 +148,35 @@ func (x *Index) takeSpan(stream Stream, content []byte) error {
 	if x.End == nil {
 		x.Leftover = len(x.Spans)
 	}
+	return nil
+}
+
+// told is where the last span ends.
+func (x *Index) told() int64 {
+	if n := len(x.Spans); n > 0 {
+		return x.Spans[n-1].end()
+	}
+	return 0
+}
+
+// feeds returns the number of line feeds in the spans.
+func (x *Index) feeds() int64 {
+	if n := len(x.Spans); n > 0 {
+		return x.Spans[n-1].Line + x.Spans[n-1].Feeds
+	}
+	return 0
+}
+
+func (x *Index) takeGap(content []byte) error {
+	var g gapRecord
+	if err := json.Unmarshal(content, &g); err != nil {
+		return err
+	}
+	const most = 1 << 42 // so that not even all gaps of an index add up to too much
+	if g.Bytes < 0 || g.Lines < 0 || g.Lines > g.Bytes || g.Bytes > most {
+		return errors.New("a gap that cannot be")
+	}
+	x.Gaps = append(x.Gaps, Gap{Off: x.told(), Bytes: g.Bytes, Lines: g.Lines, Reason: g.Reason})
 	return nil
 }
 

@@ -53,13 +53,13 @@ z {"bytes":19,"lines":3,"kept":19}
 // A server can end at any byte.
 func TestCutAnywhere(t *testing.T) {
 	text := sample(t)
-	whole, err := readIndex(bytes.NewReader(text))
+	whole, _, err := readIndex(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	head := bytes.IndexByte(text, '\n') + 1
 	for cut := range len(text) {
-		x, err := readIndex(bytes.NewReader(text[:cut]))
+		x, _, err := readIndex(bytes.NewReader(text[:cut]))
 		if (err != nil) != (cut < head) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -71,7 +71,7 @@ func TestCutAnywhere(t *testing.T) {
 
 func TestUnknownIsIgnored(t *testing.T) {
 	text := "h {\"exec\":\"e1\",\"colour\":7}\nl 100 4000\no 4 1 0\n? what\n"
-	x, err := readIndex(strings.NewReader(text))
+	x, _, err := readIndex(strings.NewReader(text))
 	if err != nil || x.Exec != "e1" || len(x.Spans) != 1 {
 		t.Errorf("%+v, %v", x, err)
 	}
@@ -98,7 +98,7 @@ func TestDamaged(t *testing.T) {
 		head + strings.Repeat("y", maxRecord):  "line 2: bufio: buffer full",
 		strings.Repeat("h", 2*maxRecord) + "{": "line 1: bufio: buffer full",
 	} {
-		x, err := readIndex(strings.NewReader(text))
+		x, _, err := readIndex(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) || x == nil {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
@@ -109,7 +109,7 @@ func FuzzReadIndex(f *testing.F) {
 	f.Add(sample(f))
 	f.Add([]byte("h {}\no 8796093022207 0 8796093022207\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		x, err := readIndex(bytes.NewReader(text))
+		x, _, err := readIndex(bytes.NewReader(text))
 		if x == nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func BenchmarkReadIndex(b *testing.B) {
 	text := append([]byte("h {}\n"), bytes.Repeat([]byte("o 1 0 1000\ne 1 1 1000\n"), maxFine/22)...)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := readIndex(bytes.NewReader(text)); err != nil {
+		if _, _, err := readIndex(bytes.NewReader(text)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -118,22 +118,6 @@ func (r *Reader) complete() error {
 	return nil
 }
 
-// told is where the last span ends.
-func (r *Reader) told() int64 {
-	if n := len(r.Spans); n > 0 {
-		return r.Spans[n-1].end()
-	}
-	return 0
-}
-
-// feeds returns the number of line feeds in the spans.
-func (r *Reader) feeds() int64 {
-	if n := len(r.Spans); n > 0 {
-		return r.Spans[n-1].Line + r.Spans[n-1].Feeds
-	}
-	return 0
-}
-
 func (s Span) end() int64 { return s.Off + s.Len }
 
 // at returns what stands at an offset below the size: as much as the buffer
@@ -212,6 +196,7 @@ type row struct {
 	text   []byte // its beginning, without the line feed; valid until the next row
 	len    int64  // all of it
 	ended  bool   // it has its line feed
+	lost   int64  // bytes that are missing within it or before it
 }
 
 // each calls f for the rows from a line on, until it returns false. Of a stream
@@ -245,7 +230,7 @@ func (r *Reader) rows(line, off int64, f func(row) bool) (nextLine, nextOff int6
 	}
 	first := off
 	for i := bytes.IndexByte(p, '\n'); i >= 0; i = bytes.IndexByte(p, '\n') {
-		if !f(row{line, off, p[:i], int64(i), true}) {
+		if !f(row{number: line, off: off, text: p[:i], len: int64(i), ended: true}) {
 			return 0, 0, false, nil
 		}
 		line, off, p = line+1, off+int64(i)+1, p[i+1:]
@@ -255,8 +240,17 @@ func (r *Reader) rows(line, off int64, f func(row) bool) (nextLine, nextOff int6
 	}
 	text := slices.Clone(p) // looking for its end takes the buffer
 	end, err := r.lineEnd(off + int64(len(p)))
-	more = err == nil && f(row{line, off, text, end - off, end < r.size})
+	more = err == nil && f(row{number: line, off: off, text: text, len: end - off, ended: end < r.size})
 	return line + 1, end + 1, more, err
+}
+
+// lost returns how many bytes are missing within a row or right before it.
+func (r *Reader) lost(w row) (n int64) {
+	i := sort.Search(len(r.Gaps), func(i int) bool { return r.Gaps[i].Off >= w.off })
+	for ; i < len(r.Gaps) && r.Gaps[i].Off <= w.off+w.len; i++ {
+		n += r.Gaps[i].Bytes
+	}
+	return n
 }
 
 // skip returns the first line from a line on that may have something of a
