@@ -47,10 +47,9 @@ func (l *Launcher) agent(ctx context.Context, e *engine, f facts, path string) (
 	if err != nil {
 		return a, &sandbox.Error{Code: sandbox.Internal, Text: "start box: " + err.Error(), Err: err}
 	}
-	sum := sha256.Sum256(data)
-	name := hex.EncodeToString(sum[:8])
+	name := fingerprint(data)
 	if path == pathRelay {
-		a = agent{Source: "warmbox-agent-" + name, Volume: true}
+		a = agent{Source: volumePrefix + name, Volume: true}
 		err = l.fillVolume(ctx, e, f, a.Source, data)
 	} else {
 		a.Source, err = l.installAgent(name, data)
@@ -62,6 +61,15 @@ func (l *Launcher) agent(ctx context.Context, e *engine, f facts, path string) (
 	l.agents[key] = a
 	l.mu.Unlock()
 	return a, nil
+}
+
+// volumePrefix begins the names of the volumes in which agents lie.
+const volumePrefix = "warmbox-agent-"
+
+// fingerprint tells versions of an agent apart.
+func fingerprint(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
 }
 
 // there reports whether an agent that was installed is still there: people
@@ -98,7 +106,7 @@ func (l *Launcher) installAgent(name string, data []byte) (string, error) {
 // fillVolume puts the agent into a volume, through a container that mounts it
 // and never runs.
 func (l *Launcher) fillVolume(ctx context.Context, e *engine, f facts, name string, data []byte) error {
-	labels := map[string]string{labelPrefix + "agent": name}
+	labels := map[string]string{labelPrefix + "agent": name, labelPrefix + "host": l.hostLabel()}
 	if _, err := e.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels}); err != nil {
 		return err
 	}
@@ -118,7 +126,7 @@ func (l *Launcher) fillVolume(ctx context.Context, e *engine, f facts, name stri
 // withIdle calls do with a container of an image that is never started.
 func (l *Launcher) withIdle(ctx context.Context, e *engine, f facts, mounts []mount.Mount, do func(id string) error) error {
 	labels := blank(f.Labels)
-	labels[labelPrefix+"instance"] = l.instance
+	labels[labelPrefix+"instance"], labels[labelPrefix+"host"] = l.instance, l.hostLabel()
 	created, err := e.create(ctx,
 		&container.Config{Image: f.ID, Entrypoint: []string{agentPath}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none", Mounts: mounts, LogConfig: container.LogConfig{Type: "none"}})

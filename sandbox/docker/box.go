@@ -24,10 +24,10 @@ type box struct {
 	logger    *slog.Logger
 	id        string
 	container string // the engine's id; "" until it is created
-	warnings  []string
 	place     sandbox.Place
 	workspace workspace
 
+	claim    *claim    // nil unless it is kept
 	listener *listener // nil on the relay path
 	covers   []cover   // to be verified before the stream is taken
 	stream   io.ReadWriteCloser
@@ -59,20 +59,19 @@ var _ sandbox.Placed = (*box)(nil)
 
 // create makes the container and all that must be in place before it starts:
 // its directories, and who listens to its last words and its end.
-func (b *box) create(ctx context.Context, c request, p *plan) error {
+func (b *box) create(ctx context.Context, c request) (warnings []string, err error) {
 	config, host := c.container()
 	created, err := b.engine.create(ctx, config, host)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.container = created.ID
-	b.warnings = created.Warnings
 	var fill sync.WaitGroup
 	var filled error
 	fill.Go(func() { filled = b.fill(ctx, c) })
 	err = b.watch(ctx)
 	fill.Wait()
-	return errors.Join(err, filled)
+	return created.Warnings, errors.Join(err, filled)
 }
 
 // watch sets up attach and wait, whose life is the box's.
@@ -124,8 +123,8 @@ func (b *box) run(ctx context.Context) error {
 }
 
 // meet waits for the agent at the box's own socket.
-func (b *box) meet(ctx context.Context) error {
-	dial, cancel := context.WithTimeoutCause(ctx, firstDial, errNoDial)
+func (b *box) meet(ctx context.Context, patience time.Duration) error {
+	dial, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w within %v", errNoDial, patience))
 	defer cancel()
 	state, err := b.engine.ContainerInspect(dial, b.container)
 	if err != nil {
@@ -207,6 +206,22 @@ func (b *box) Close() error {
 }
 
 func (b *box) remove() error {
+	b.hangUp()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	err := b.removeContainer(ctx)
+	b.letGo()
+	b.workspace.release()
+	if b.claim == nil {
+		return err
+	}
+	if err != nil {
+		return errors.Join(err, b.claim.forfeit())
+	}
+	return b.claim.remove()
+}
+
+func (b *box) hangUp() {
 	b.closing.Store(true)
 	if b.stream != nil {
 		b.stream.Close()
@@ -214,23 +229,22 @@ func (b *box) remove() error {
 	if b.listener != nil {
 		b.listener.Close()
 	}
-	err := b.removeContainer()
+}
+
+// letGo ends what listens to the container.
+func (b *box) letGo() {
 	if b.cancel != nil {
 		b.cancel()
 	}
 	b.tasks.Wait()
-	b.workspace.release()
-	return err
 }
 
 // removeContainer has the engine kill and remove the container, and waits
 // until it is gone. The agent is not asked: it may be anything by now.
-func (b *box) removeContainer() error {
+func (b *box) removeContainer(ctx context.Context) error {
 	if b.container == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
 	err := b.engine.ContainerRemove(ctx, b.container, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if gone(err) && !errdefs.IsNotFound(err) {
 		err = b.vanish(ctx) // the engine is at it already, because of AutoRemove

@@ -55,6 +55,9 @@ func launcher(t *testing.T, config Config) *Launcher {
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	l := New(config)
 	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		c := e.api.(*client.Client)
@@ -121,7 +124,8 @@ func launch(t *testing.T, l *Launcher, spec sandbox.Spec) *box {
 			t.Error(err)
 		}
 	})
-	return stream.(*box)
+	b, _ := stream.(*box)
+	return b
 }
 
 // greet exchanges the first frames and returns a reader of the next.

@@ -39,6 +39,7 @@ type api interface {
 	ContainerCreate(context.Context, *container.Config, *container.HostConfig, *network.NetworkingConfig, *ocispec.Platform, string) (container.CreateResponse, error)
 	ContainerStart(context.Context, string, container.StartOptions) error
 	ContainerInspect(context.Context, string) (container.InspectResponse, error)
+	ContainerList(context.Context, container.ListOptions) ([]container.Summary, error)
 	ContainerWait(context.Context, string, container.WaitCondition) (<-chan container.WaitResponse, <-chan error)
 	ContainerRemove(context.Context, string, container.RemoveOptions) error
 	ContainerExecCreate(context.Context, string, container.ExecOptions) (container.ExecCreateResponse, error)
@@ -52,6 +53,8 @@ type api interface {
 
 	VolumeInspect(context.Context, string) (volume.Volume, error)
 	VolumeCreate(context.Context, volume.CreateOptions) (volume.Volume, error)
+	VolumeList(context.Context, volume.ListOptions) (volume.ListResponse, error)
+	VolumeRemove(context.Context, string, bool) error
 }
 
 // An engine is one that answered, and what it said of itself.

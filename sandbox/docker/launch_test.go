@@ -172,7 +172,7 @@ func TestCommandsCannotReachTheStream(t *testing.T) {
 		l := launcher(t, Config{ForcePath: pathSocket})
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
-		out, _ := sh(t, b, r, `ls -A /run/warmbox; touch /run/warmbox/agent.sock; rm -rf /run/warmbox 2>&1; cat /opt/warmbox/agent | wc -c`)
+		out, _ := sh(t, b, r, `ls -A /run/warmbox; touch /run/warmbox/agent.sock; rm -rf /run/warmbox 2>&1; cat /opt/warmbox/agent 2>/dev/null | wc -c`)
 		if strings.Contains(out, "agent.sock\n") || !strings.Contains(out, "Read-only file system") || !strings.HasSuffix(out, "\n0\n") {
 			t.Errorf("the socket's directory is not empty and read-only, or the agent is readable: %s", out)
 		}
@@ -217,13 +217,17 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &box{engine: e, logger: l.logger, id: p.id, stderr: new(sandbox.LastLines), ended: make(chan struct{}), workspace: p.workspace}
+	b := l.newBox(e, p.id)
+	b.workspace = p.workspace
 	defer b.Close()
 	c, err := l.prepare(t.Context(), e, p, pathRelay, b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(b.create(t.Context(), c, p), b.run(t.Context())); err != nil {
+	if _, err := b.create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var out string
@@ -246,7 +250,6 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 	if err := b.relay(t.Context(), c.relayUser()); err != nil {
 		t.Fatal(err)
 	}
-	b.place = l.where(p, c, nil)
 	greet(t, b)
 }
 

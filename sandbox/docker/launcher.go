@@ -8,7 +8,7 @@
 // its own request: nothing that an image or a client says reaches the engine.
 //
 // The caller must have checked the image and the workspace against its policy,
-// and must close every stream that Launch returned.
+// must close every stream that Launch returned, and the Launcher after the last.
 package docker
 
 import (
@@ -61,6 +61,14 @@ type Launcher struct {
 	said   map[string]bool   // notes that were said already
 
 	looks sync.Mutex // held while an image is looked into or an agent is installed
+
+	alive *lock  // says that this launcher lives; nil before the first launch
+	host  string // marks the containers of this host; "" as long
+
+	arriving  sync.Mutex // guards what follows
+	arrived   *engine    // the last one that was swept
+	stopSweep context.CancelFunc
+	sweeps    sync.WaitGroup
 }
 
 // The ways a stream comes about.
@@ -113,9 +121,13 @@ func (l *Launcher) Launch(ctx context.Context, id string, spec sandbox.Spec) (io
 	if err != nil {
 		return nil, err
 	}
+	l.arrive(e)
 	b, err := l.launch(ctx, e, id, spec)
 	if err != nil {
 		return nil, l.lost(ctx, e, err)
+	}
+	if spec.Keep != nil {
+		return keptBox{b}, nil
 	}
 	return b, nil
 }
@@ -152,12 +164,16 @@ func (l *Launcher) launch(ctx context.Context, e *engine, id string, spec sandbo
 }
 
 // errNoDial says that the agent did not come to the box's socket in time.
-var errNoDial = errors.New("the agent did not dial the box's socket within " + firstDial.String())
+var errNoDial = errors.New("the agent did not dial the box's socket")
+
+func (l *Launcher) newBox(e *engine, id string) *box {
+	return &box{engine: e, logger: l.logger, id: id, stderr: new(sandbox.LastLines), ended: make(chan struct{})}
+}
 
 // start makes the container of a plan, starts it and waits for the stream. On
 // an error nothing of it is left.
 func (l *Launcher) start(ctx context.Context, e *engine, p *plan, path string) (_ *box, err error) {
-	b := &box{engine: e, logger: l.logger, id: p.id, stderr: new(sandbox.LastLines), ended: make(chan struct{})}
+	b := l.newBox(e, p.id)
 	defer func() {
 		if err != nil {
 			b.Close()
@@ -167,14 +183,18 @@ func (l *Launcher) start(ctx context.Context, e *engine, p *plan, path string) (
 	if err != nil {
 		return nil, err
 	}
-	if err := b.create(ctx, c, p); err != nil {
+	warnings, err := b.create(ctx, c)
+	for _, w := range warnings {
+		b.place.Notes = l.note(b.place.Notes, "The engine says: "+clean(w, 300))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := b.run(ctx); err != nil {
 		return nil, err
 	}
 	if path == pathSocket {
-		err = b.meet(ctx)
+		err = b.meet(ctx, firstDial)
 	} else {
 		err = b.relay(ctx, c.relayUser())
 	}
@@ -182,7 +202,6 @@ func (l *Launcher) start(ctx context.Context, e *engine, p *plan, path string) (
 		return nil, err
 	}
 	b.workspace = p.workspace
-	b.place = l.where(p, c, b.warnings)
 	return b, nil
 }
 
@@ -199,14 +218,23 @@ func (l *Launcher) prepare(ctx context.Context, e *engine, p *plan, path string,
 		c.Covers = nil
 		p.notes = l.note(p.notes, noteUnprotected)
 	}
+	if p.keep != nil {
+		if b.claim, err = l.claim(ctx, e, p.id); err != nil {
+			return c, err
+		}
+	}
 	if path == pathSocket {
-		if b.listener, err = listen(); err != nil {
+		if b.listener, err = b.claim.listen(true); err != nil {
 			return c, err
 		}
 		c.SocketDir = b.listener.dir
 		b.covers = c.Covers
 	}
-	return c, nil
+	b.place = l.where(p, c)
+	if p.keep != nil {
+		err = c.keep(*p.keep, b.place)
+	}
+	return c, err
 }
 
 // note adds a sentence to notes if this launcher has not said it before.

@@ -23,6 +23,7 @@ type plan struct {
 	id        string
 	request   request
 	facts     facts
+	keep      *sandbox.Keep
 	user      string // the name of the box's user, "" if it has none
 	workspace workspace
 	notes     []string
@@ -42,9 +43,9 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 	if name == "" {
 		name = l.config.DefaultImage
 	}
-	p := &plan{id: id}
+	p := &plan{id: id, keep: spec.Keep}
 	p.request = request{
-		Box: id, Instance: l.instance, PID: os.Getpid(), Started: l.started,
+		Box: id, Instance: l.instance, Host: l.hostLabel(), PID: os.Getpid(), Started: l.started,
 		ImageName: name, Network: spec.Network, ReadOnly: spec.ReadOnly,
 		CgroupV2: e.info.CgroupVersion == "2",
 	}
@@ -393,12 +394,9 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // tmp is for temporary files: on disk, where /tmp is memory. The agent makes it.
 const tmp = home + "/.tmp"
 
-// where describes the box that came of a plan.
-func (l *Launcher) where(p *plan, c request, warnings []string) sandbox.Place {
-	notes := p.notes
-	for _, w := range warnings {
-		notes = l.note(notes, "The engine says: "+clean(w, 300))
-	}
+// where describes the box that comes of a plan.
+func (l *Launcher) where(p *plan, c request) sandbox.Place {
+	notes := slices.Clip(p.notes)
 	if c.Workspace == "" {
 		notes = l.note(notes, "The engine does not share this machine's files: the workspace lies within the box and ends with it.")
 	}

@@ -37,6 +37,7 @@ const (
 type request struct {
 	Box      string
 	Instance string
+	Host     string // "" if nobody is to sweep it
 	PID      int
 	Started  time.Time
 
@@ -61,6 +62,8 @@ type request struct {
 	Passwd    string // a file of the host that replaces the image's; "" for none
 	Group     string
 	BringHome bool // the image has a home of this user, which the new volume gets
+
+	Keep map[string]string // labels of a box that is kept
 
 	Path      string // pathSocket or pathRelay
 	Agent     agent
@@ -138,7 +141,11 @@ func (c request) labels() map[string]string {
 		labelPrefix + "instance":   c.Instance,
 		labelPrefix + "server-pid": strconv.Itoa(c.PID),
 		labelPrefix + "started":    c.Started.UTC().Format(time.RFC3339),
+		labelPrefix + "host":       c.Host,
 	})
+	for name, value := range c.Keep {
+		labels[labelPrefix+name] = value
+	}
 	return labels
 }
 

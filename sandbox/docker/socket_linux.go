@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 // box have other ones, and their connections are closed without a byte.
 type listener struct {
 	dir   string
+	lock  *os.File                // of the directory, which goes with the listener; nil if that stays
 	found chan io.ReadWriteCloser // gets the one connection
 
 	socket *net.UnixListener
@@ -43,33 +45,109 @@ const maxHeld = 64
 // maxSocketPath is what fits the kernel's sockaddr_un, with its final zero.
 const maxSocketPath = 107
 
-// listen makes the directory and the socket in it.
-func listen() (*listener, error) {
+// listen makes the socket of a box, in the directory of its claim, or where it
+// has none in one that goes with the listener. A fresh one is made anew; another
+// is that which the box has mounted.
+func (c *claim) listen(fresh bool) (s *listener, err error) {
+	var dir string
+	var lock *os.File
+	switch {
+	case c == nil:
+		dir, lock, err = passingDir()
+	case fresh:
+		dir, err = c.dir, errors.Join(os.RemoveAll(c.dir), os.Mkdir(c.dir, 0o755))
+	default:
+		dir = c.dir
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the box's socket: %w", err)
+	}
+	s, err = listenIn(dir)
+	if err != nil {
+		if lock != nil {
+			os.RemoveAll(dir)
+			lock.Close()
+		}
+		return nil, fmt.Errorf("listen on the box's socket: %w", err)
+	}
+	s.lock = lock
+	return s, nil
+}
+
+// passingDir makes a directory that is locked for as long as somebody needs it.
+func passingDir() (dir string, lock *os.File, err error) {
+	parent, err := socketParent()
+	for err == nil {
+		if dir, err = os.MkdirTemp(parent, "box"); err != nil {
+			break
+		}
+		if lock, err = lockDir(dir); !errors.Is(err, errHeld) && !errors.Is(err, fs.ErrNotExist) {
+			return dir, lock, err
+		}
+		err = nil // a sweep was quicker
+	}
+	return "", nil, err
+}
+
+// lockDir takes the lock of a directory.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|noFollow|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = flock(f)
+	if err == nil && !still(f, dir) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// sweepSockets removes the directories of sockets whose programs ended before
+// an agent came.
+func sweepSockets() (took []Swept, err error) {
 	parent, err := socketParent()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(parent, "box")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for the box's socket: %w", err)
+	entries, err := os.ReadDir(parent)
+	for _, entry := range entries {
+		dir := filepath.Join(parent, entry.Name())
+		lock, lerr := lockDir(dir)
+		if lerr != nil {
+			continue // somebody needs it
+		}
+		rerr := os.RemoveAll(dir)
+		lock.Close()
+		if err = errors.Join(err, rerr); rerr == nil {
+			took = append(took, Swept{What: "directory", Name: dir, Why: "its program has ended"})
+		}
 	}
-	s, err := listenIn(dir)
-	if err != nil {
-		os.RemoveAll(dir)
-		return nil, fmt.Errorf("listen on the box's socket: %w", err)
-	}
-	return s, nil
+	return took, err
 }
 
 func listenIn(dir string) (*listener, error) {
 	path := filepath.Join(dir, socketName)
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("%s is longer than the %d bytes that a socket's path may have; set XDG_RUNTIME_DIR to a shorter directory", path, maxSocketPath)
-	}
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	at, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
+	defer at.Close()
+	name := path
+	if len(path) > maxSocketPath {
+		name = fmt.Sprintf("/proc/self/fd/%d/%s", at.Fd(), socketName)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	socket.SetUnlinkOnClose(false) // that name may mean another directory by then
 	// The box's user is not ours. Others cannot get here: the parent is 0700.
 	if err := errors.Join(os.Chmod(path, 0o666), os.Chmod(dir, 0o755)); err != nil {
 		socket.Close()
@@ -153,8 +231,8 @@ func (s *listener) judge(p peer) {
 	}
 }
 
-// Close removes the socket and its directory. It leaves alone a connection that
-// was taken from found.
+// Close removes the socket, and its directory unless that is a claim's. It leaves
+// alone a connection that was taken from found.
 func (s *listener) Close() error {
 	s.socket.Close()
 	s.served.Wait()
@@ -170,6 +248,10 @@ func (s *listener) Close() error {
 		conn.Close()
 	default:
 	}
+	if s.lock == nil {
+		return os.RemoveAll(filepath.Join(s.dir, socketName))
+	}
+	defer s.lock.Close()
 	return os.RemoveAll(s.dir)
 }
 

@@ -16,7 +16,9 @@ type listener struct {
 	found chan io.ReadWriteCloser
 }
 
-func listen() (*listener, error) {
+func sweepSockets() ([]Swept, error) { return nil, nil }
+
+func (c *claim) listen(bool) (*listener, error) {
 	return nil, errors.New("boxes have no sockets of their own on this system")
 }
 

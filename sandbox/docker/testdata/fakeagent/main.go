@@ -31,8 +31,27 @@ func main() {
 			fmt.Fprintf(os.Stderr, "line %d\n", i+1)
 		}
 		os.Exit(3)
+	case string(mode) == "patient":
+		serve(path)
 	case string(mode) == "crowded":
 		strangers(path)
+	}
+}
+
+// serve tells each host which one it is, until it hangs up.
+func serve(path string) {
+	for n := 0; ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			continue
+		}
+		// Turned away, or taken: the host says a byte then.
+		if got, _ := conn.Read(make([]byte, 1)); got == 1 {
+			n++
+			fmt.Fprintf(conn, "host %d of process %d\n", n, os.Getpid())
+			io.Copy(io.Discard, conn)
+		}
+		conn.Close()
 	}
 }
 

@@ -1,0 +1,224 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// A claim is a program's hold on a kept box: the lock that says whose it is now,
+// and the directory of its socket beside it, which stays for as long as the box
+// does. The lock's file tells until when a box waits that nobody has.
+type claim struct {
+	lock *lock
+	dir  string
+}
+
+// redialTime is what the agent of a kept box may take to dial. It does about
+// once a second.
+const redialTime = 5 * time.Second
+
+var (
+	_ sandbox.Redialer = (*Launcher)(nil)
+	_ sandbox.Detacher = keptBox{}
+)
+
+// A keptBox can be left to a later program.
+type keptBox struct{ *box }
+
+// Detach hangs up and leaves the box as it is.
+func (b keptBox) Detach() error {
+	b.close.Do(func() { b.err = b.leave() })
+	return b.err
+}
+
+// leave gives back what this program needs of a kept box, and nothing of the
+// box itself.
+func (b *box) leave() error {
+	b.hangUp()
+	b.letGo()
+	return b.claim.release()
+}
+
+// claim takes a kept box, one that is to be made too, for this program.
+func (l *Launcher) claim(ctx context.Context, e *engine, id string) (*claim, error) {
+	dir, err := l.keptDir(e)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, id)
+	lock, err := waitLock(ctx, path+lockSuffix)
+	if errors.Is(err, errHeld) {
+		return nil, sandbox.Errorf(sandbox.BoxNotFound, "", "box %s belongs to another warmbox that runs: %w", id, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := lock.write(""); err != nil {
+		lock.release()
+		return nil, err
+	}
+	return &claim{lock, path}, nil
+}
+
+const lockSuffix = ".lock"
+
+// keptDir is where the claims to an engine's boxes lie.
+func (l *Launcher) keptDir(e *engine) (string, error) {
+	return l.ownDir("kept", e.identity())
+}
+
+// identity names an engine wherever it listens. Podman says another id each time.
+func (e *engine) identity() string {
+	id := e.info.ID
+	if id == "" || e.podman {
+		id = e.endpoint.Host
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:8])
+}
+
+// release gives the claim up for whoever comes next.
+func (c *claim) release() error { return c.lock.release() }
+
+// forfeit gives the claim up for good: a sweep takes the box.
+func (c *claim) forfeit() error {
+	return errors.Join(c.lock.write(time.Unix(0, 0).Format(time.RFC3339)), c.lock.release())
+}
+
+// remove takes away what there is of the claim.
+func (c *claim) remove() error {
+	return errors.Join(os.RemoveAll(c.dir), c.lock.remove())
+}
+
+// What labels may say of a kept box. The engine takes more, but they come with
+// every list of containers.
+const (
+	maxLabel = 256
+	maxNote  = 32 << 10
+)
+
+// A note is what the container of a kept box says of it beyond its Keep.
+type note struct {
+	sandbox.Place
+	RelayUser string
+}
+
+// keep notes on a container what a later program must know.
+func (c *request) keep(k sandbox.Keep, place sandbox.Place) error {
+	for _, text := range []string{k.Name, k.Owner} {
+		if text != clean(text, maxLabel) {
+			return sandbox.Errorf(sandbox.InvalidArgument, "Choose a shorter name, without control characters.", "%q cannot be noted on a box that is kept", clean(text, maxLabel))
+		}
+	}
+	if c.Host == "" {
+		return sandbox.Errorf(sandbox.Internal, "The log says what is wrong with the state directory.", "a box cannot be kept, since nobody would find it again")
+	}
+	text, err := json.Marshal(note{place, c.relayUser()})
+	if err != nil {
+		return err
+	}
+	if len(text) > maxNote {
+		return sandbox.Errorf(sandbox.Internal, "", "a box cannot be kept that takes %d bytes to describe; %d is the most", len(text), maxNote)
+	}
+	c.Keep = map[string]string{"keep": k.For.String(), "name": k.Name, "owner": k.Owner, "place": string(text)}
+	return nil
+}
+
+// readKeep reads what keep wrote, nil where there is nothing of it.
+func readKeep(labels map[string]string) (*sandbox.Keep, note) {
+	var n note
+	wait, err := time.ParseDuration(labels[labelPrefix+"keep"])
+	if err != nil || json.Unmarshal([]byte(labels[labelPrefix+"place"]), &n) != nil {
+		return nil, note{}
+	}
+	return &sandbox.Keep{Name: labels[labelPrefix+"name"], Owner: labels[labelPrefix+"owner"], For: wait}, n
+}
+
+// Kept lists the boxes on this host that wait for somebody.
+func (l *Launcher) Kept(ctx context.Context) ([]sandbox.Kept, error) {
+	e, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.arrive(e)
+	all, err := l.boxes(ctx, e)
+	if err != nil {
+		return nil, l.lost(ctx, e, err)
+	}
+	var list []sandbox.Kept
+	for _, s := range all {
+		if s.waits() {
+			list = append(list, sandbox.Kept{ID: s.ID, Started: s.Started, Keep: *s.Keep})
+		}
+	}
+	return list, nil
+}
+
+// Redial takes a kept box over and returns the stream to it. Where that cannot
+// be done the box is left as it is.
+func (l *Launcher) Redial(ctx context.Context, k sandbox.Kept) (io.ReadWriteCloser, error) {
+	e, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.arrive(e)
+	b, err := l.redial(ctx, e, k.ID)
+	if err != nil {
+		return nil, l.lost(ctx, e, err)
+	}
+	return keptBox{b}, nil
+}
+
+func (l *Launcher) redial(ctx context.Context, e *engine, id string) (*box, error) {
+	s, err := l.find(ctx, e, id)
+	if err != nil {
+		return nil, err
+	}
+	b := l.newBox(e, id)
+	b.container, b.place, b.workspace = s.Container, s.note.Place, s.workspace
+	if b.claim, err = l.claim(ctx, e, id); err != nil {
+		return nil, err
+	}
+	if err = b.watch(ctx); err == nil {
+		err = b.again(ctx, s.note.RelayUser)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.leave())
+	}
+	return b, nil
+}
+
+// again finds the agent of a box that runs, on the path on which it was found
+// before.
+func (b *box) again(ctx context.Context, relayUser string) (err error) {
+	if b.place.Path == pathRelay {
+		return b.relay(ctx, relayUser)
+	}
+	if b.listener, err = b.claim.listen(false); err != nil {
+		return err
+	}
+	return b.meet(ctx, redialTime)
+}
+
+// find returns a kept box of this host.
+func (l *Launcher) find(ctx context.Context, e *engine, id string) (Standing, error) {
+	all, err := l.boxes(ctx, e)
+	if err != nil {
+		return Standing{}, err
+	}
+	for _, s := range all {
+		if s.ID == id && s.Keep != nil && s.Running {
+			return s, nil
+		}
+	}
+	return Standing{}, sandbox.Errorf(sandbox.BoxGone, "Start another one.", "box %s, which was kept, has ended", clean(id, maxLabel))
+}

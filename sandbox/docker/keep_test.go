@@ -1,0 +1,236 @@
+package docker
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// patient makes a launcher whose boxes have an agent that takes one host after
+// the other.
+func patient(t *testing.T) *Launcher {
+	t.Helper()
+	l := launcher(t, Config{ForcePath: pathSocket})
+	swap(t, l, pathSocket, "patient")
+	return l
+}
+
+// keep launches a box that is kept.
+func keep(t *testing.T, l *Launcher, id string, wait time.Duration) *box {
+	t.Helper()
+	spec := sandbox.Spec{Keep: &sandbox.Keep{Name: "build " + id, Owner: "somebody", For: wait}}
+	stream, err := l.Launch(t.Context(), id, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owned(t, stream)
+}
+
+// owned is the box of a stream, which ends with the test unless it was left.
+func owned(t *testing.T, stream io.ReadWriteCloser) *box {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := stream.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return stream.(keptBox).box
+}
+
+func redial(t *testing.T, l *Launcher, id string) *box {
+	t.Helper()
+	stream, err := l.Redial(t.Context(), sandbox.Kept{ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owned(t, stream)
+}
+
+// hear asks a patient agent which host it has.
+func hear(t *testing.T, b *box) string {
+	t.Helper()
+	io.WriteString(b, "!")
+	line, err := bufio.NewReader(b).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func kept(t *testing.T, l *Launcher) (ids []string) {
+	t.Helper()
+	list, err := l.Kept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range list {
+		want := sandbox.Keep{Name: "build " + k.ID, Owner: "somebody", For: time.Hour}
+		if k.Keep != want || time.Since(k.Started) > time.Minute {
+			t.Errorf("%+v, want %+v", k, want)
+		}
+		ids = append(ids, k.ID)
+	}
+	return ids
+}
+
+func TestKeptBoxIsTakenOver(t *testing.T) {
+	first := patient(t)
+	b := keep(t, first, "kept", time.Hour)
+	if got := hear(t, b); got != "host 1 of process 1" {
+		t.Errorf("got %q", got)
+	}
+	next := neighbour(t, first)
+	if got := kept(t, next); len(got) > 0 {
+		t.Errorf("%v wait, though their program lives", got)
+	}
+	if _, err := next.Redial(t.Context(), sandbox.Kept{ID: "kept"}); err == nil || !strings.Contains(err.Error(), "another warmbox") {
+		t.Errorf("a box of a living program: %v", err)
+	}
+	if err := (keptBox{b}).Detach(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"kept"}, kept(t, next)); diff != "" {
+		t.Error(diff)
+	}
+	if got := sweep(t, next, false); len(got) > 0 {
+		t.Errorf("a sweep takes %v", got)
+	}
+	again := redial(t, next, "kept")
+	if got := hear(t, again); got != "host 2 of process 1" {
+		t.Errorf("got %q", got)
+	}
+	if diff := cmp.Diff(b.Place(), again.Place()); diff != "" {
+		t.Error(diff)
+	}
+	if got := kept(t, next); len(got) > 0 {
+		t.Errorf("%v wait, though they were taken over", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(next.config.StateDir, "boxes", "kept", "*", "kept", "*")); len(left) > 0 {
+		t.Errorf("somebody could still knock at %v", left)
+	}
+	made := anonymous(t, again)
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	nothingKept(t, next)
+	for _, name := range made {
+		if _, err := again.engine.VolumeInspect(t.Context(), name); err == nil {
+			t.Errorf("volume %s is left", name)
+		}
+	}
+	if _, err := os.Stat(b.Place().Workspace); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the empty workspace is left: %v", err)
+	}
+	if _, err := next.Redial(t.Context(), sandbox.Kept{ID: "kept"}); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("a box that has ended: %v", err)
+	}
+}
+
+// nothingKept sees that no claim is left on the host.
+func nothingKept(t *testing.T, l *Launcher) {
+	t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "kept", "*", "*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A program that is killed leaves its kept boxes as they are.
+func TestKeptBoxOutlivesItsProgram(t *testing.T) {
+	first := patient(t)
+	b := keep(t, first, "kept", time.Hour)
+	hear(t, b)
+	next := neighbour(t, first)
+	for host := 2; host < 5; host++ {
+		die(t, first)
+		b.hangUp()
+		if err := b.claim.release(); err != nil {
+			t.Fatal(err)
+		}
+		if got := sweep(t, next, false); len(got) > 0 {
+			t.Errorf("a sweep takes %v", got)
+		}
+		again := redial(t, next, "kept")
+		if got := hear(t, again); got != "host "+string(rune('0'+host))+" of process 1" {
+			t.Errorf("got %q", got)
+		}
+		first, b, next = next, again, neighbour(t, next)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	nothingKept(t, next)
+}
+
+// A box that nobody came back for goes when its time is over, and with it what
+// lay beside it. That is counted from the first look that finds it alone.
+func TestForsakenBoxIsSwept(t *testing.T) {
+	first := patient(t)
+	b := keep(t, first, "kept", time.Hour)
+	lock := b.claim.lock.path
+	if err := (keptBox{b}).Detach(); err != nil {
+		t.Fatal(err)
+	}
+	next := neighbour(t, first)
+	if got := sweep(t, next, false); len(got) > 0 {
+		t.Errorf("at once %v is taken", got)
+	}
+	if alive, over := waiting(lock, time.Hour); alive || over {
+		t.Errorf("alive %v, over %v", alive, over)
+	}
+	if err := os.WriteFile(lock, []byte(time.Now().Add(-time.Second).Format(time.RFC3339)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := kept(t, next); len(got) > 0 {
+		t.Errorf("%v wait still", got)
+	}
+	next.sweeps.Wait()
+	sweep(t, next, false)
+	if isThere(t, b.engine, b.container) {
+		t.Error("the box is still there")
+	}
+	nothingKept(t, next)
+}
+
+// What cannot be reached stays as it is.
+func TestRedialOfASilentBox(t *testing.T) {
+	first := patient(t)
+	b := keep(t, first, "kept", time.Hour)
+	if err := (keptBox{b}).Detach(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(b.claim.dir); err != nil { // what is made anew is not what the box has
+		t.Fatal(err)
+	}
+	next := neighbour(t, first)
+	if _, err := next.Redial(t.Context(), sandbox.Kept{ID: "kept"}); err == nil {
+		t.Error("there is a stream to a box without a socket")
+	}
+	if diff := cmp.Diff([]string{"kept"}, kept(t, next)); diff != "" {
+		t.Error(diff)
+	}
+	if got := sweep(t, next, true); !cmp.Equal(got, []string{"box kept"}) {
+		t.Errorf("with all, %v is taken", got)
+	}
+	nothingKept(t, next)
+}
+
+func TestKeptNamesAreBounded(t *testing.T) {
+	l := launcher(t, Config{ForcePath: pathSocket})
+	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Keep: &sandbox.Keep{Name: strings.Repeat("x", 300), For: time.Hour}})
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument {
+		t.Errorf("got %v", err)
+	}
+	nothingKept(t, l)
+}

@@ -1,0 +1,310 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/agentbin"
+)
+
+// A Standing box is one of this host's that an engine has: of this machine, this
+// user and this state directory, whichever program started it.
+type Standing struct {
+	ID        string // "" for a container that was made to look into an image
+	Container string // the engine's id
+	Image     string
+	Started   time.Time
+	Running   bool
+	Alive     bool          // the program that has it runs
+	Keep      *sandbox.Keep // nil for a box that ends with its program
+
+	over      bool // it is kept, and nobody came for it in time
+	note      note
+	workspace workspace
+}
+
+// Swept is something that a sweep took away.
+type Swept struct {
+	What string // "box", "container", "directory" or "volume"
+	Name string
+	Why  string
+}
+
+// Boxes lists the boxes of this host.
+func (l *Launcher) Boxes(ctx context.Context) ([]Standing, error) {
+	e, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.boxes(ctx, e)
+	if err != nil {
+		return nil, l.lost(ctx, e, err)
+	}
+	var list []Standing
+	for _, s := range all {
+		if s.ID != "" {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// Sweep takes away what programs of this host left that ended without doing so:
+// their containers with what hangs on them, unless they are kept, directories of
+// sockets, volumes with agents of other versions. With all it takes the boxes of
+// living programs and kept ones too. What somebody works with in a workspace stays.
+//
+// A launch does the same, without all, on an engine that is new to its launcher.
+func (l *Launcher) Sweep(ctx context.Context, all bool) ([]Swept, error) {
+	e, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	took, err := l.sweep(ctx, e, all)
+	if err != nil {
+		err = l.lost(ctx, e, err)
+	}
+	return took, err
+}
+
+func (l *Launcher) sweep(ctx context.Context, e *engine, all bool) ([]Swept, error) {
+	// Before the boxes are listed: one that is being made has its claim first.
+	loose, err := l.looseClaims(e)
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := l.boxes(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	var took []Swept
+	var errs []error
+	for _, s := range boxes {
+		swept, err := l.sweepBox(ctx, e, s, all)
+		if err != nil || swept == nil {
+			delete(loose, s.ID)
+		}
+		if swept != nil {
+			took = append(took, *swept)
+		}
+		errs = append(errs, err)
+	}
+	for _, path := range loose {
+		errs = append(errs, removeClaim(path))
+	}
+	sockets, err := sweepSockets()
+	errs = append(errs, err)
+	alone, err := l.sweepInstances()
+	errs = append(errs, err)
+	var volumes []Swept
+	if alone { // another program may have another version
+		volumes, err = l.sweepAgents(ctx, e)
+		errs = append(errs, err)
+	}
+	return append(append(took, sockets...), volumes...), errors.Join(errs...)
+}
+
+// boxes lists the containers of this host.
+func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
+	host, err := l.hostID()
+	if err != nil {
+		return nil, err
+	}
+	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
+	if err != nil {
+		return nil, err
+	}
+	var list []Standing
+	for _, c := range found {
+		if ours(c) {
+			s, err := l.stand(e, c)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// ours reports whether we made a container that has our labels. Somebody may
+// have made an image of a box, and those of that image have them too.
+func ours(c container.Summary) bool {
+	if c.Command != agentPath && !strings.HasPrefix(c.Command, agentPath+" ") {
+		return false
+	}
+	id := c.Labels[labelPrefix+"box"]
+	return id == "" || validID.MatchString(id) && mountedAt(c, agentDir) != ""
+}
+
+// mountedAt returns what of the host or which volume lies at a place, "" for
+// nothing.
+func mountedAt(c container.Summary, place string) string {
+	for _, m := range c.Mounts {
+		if m.Destination == place {
+			return m.Source
+		}
+	}
+	return ""
+}
+
+// stand says how a container stands.
+func (l *Launcher) stand(e *engine, c container.Summary) (Standing, error) {
+	s := Standing{
+		ID: c.Labels[labelPrefix+"box"], Container: c.ID, Image: c.Labels[labelPrefix+"image"], Started: time.Unix(c.Created, 0),
+		Running: c.State == container.StateRunning || c.State == container.StatePaused,
+	}
+	s.Keep, s.note = readKeep(c.Labels)
+	state, err := l.stateDir()
+	if err != nil {
+		return s, err
+	}
+	if own := mountedAt(c, workspaceDir); own == filepath.Join(state, "workspaces", s.ID) {
+		s.workspace.own = own
+	}
+	if s.Keep == nil {
+		instance := c.Labels[labelPrefix+"instance"]
+		dir, err := l.ownDir("instances")
+		s.Alive = validID.MatchString(instance) && held(filepath.Join(dir, instance))
+		return s, err
+	}
+	dir, err := l.keptDir(e)
+	if err != nil {
+		return s, err
+	}
+	s.Alive, s.over = waiting(filepath.Join(dir, s.ID)+lockSuffix, s.Keep.For)
+	return s, nil
+}
+
+// waits reports whether a box is there for whoever comes.
+func (s Standing) waits() bool { return s.Keep != nil && s.Running && !s.Alive && !s.over }
+
+// Since its host is gone, an agent may wait for a while longer than we count.
+const waitMargin = time.Minute
+
+// waiting reports whether somebody has a claim and, if nobody does, whether its
+// box waited long enough. The first who finds it free notes until when that is:
+// programs that are killed note nothing.
+func waiting(path string, most time.Duration) (alive, over bool) {
+	lock, err := tryLock(path, 0)
+	if err != nil {
+		return errors.Is(err, errHeld), errors.Is(err, fs.ErrNotExist)
+	}
+	defer lock.release()
+	until, err := time.Parse(time.RFC3339, lock.read())
+	if err != nil {
+		lock.write(time.Now().Add(most + waitMargin).Format(time.RFC3339))
+		return false, false
+	}
+	return false, time.Now().After(until)
+}
+
+// why says why a box goes, "" if it stays.
+func (s Standing) why(all bool) string {
+	switch {
+	case all && s.Alive:
+		return "all were to go, though its program runs"
+	case s.Alive:
+		return ""
+	case s.Keep == nil:
+		return "its program has ended"
+	case !s.Running:
+		return "it does not run any more"
+	case s.over:
+		return "it was kept, and nobody came back for it"
+	case all:
+		return "all were to go, though it was kept"
+	}
+	return ""
+}
+
+// sweepBox removes a box that is to go, nil if it stays.
+func (l *Launcher) sweepBox(ctx context.Context, e *engine, s Standing, all bool) (*Swept, error) {
+	why := s.why(all)
+	if why == "" {
+		return nil, nil
+	}
+	b := l.newBox(e, s.ID)
+	b.container = s.Container
+	if err := b.removeContainer(ctx); err != nil {
+		return nil, err
+	}
+	s.workspace.release()
+	if s.ID == "" {
+		return &Swept{"container", s.Container[:min(12, len(s.Container))], why}, nil
+	}
+	return &Swept{"box", s.ID, why}, nil
+}
+
+// looseClaims returns the claims to an engine's boxes that nobody holds, by the
+// box.
+func (l *Launcher) looseClaims(e *engine) (map[string]string, error) {
+	dir, err := l.keptDir(e)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+lockSuffix))
+	loose := make(map[string]string)
+	for _, path := range paths {
+		if !held(path) {
+			loose[strings.TrimSuffix(filepath.Base(path), lockSuffix)] = path
+		}
+	}
+	return loose, err
+}
+
+// removeClaim takes away what is left of a claim whose box is gone.
+func removeClaim(path string) error {
+	lock, err := tryLock(path, 0)
+	if err != nil {
+		return nil // another sweep was quicker
+	}
+	return (&claim{lock, strings.TrimSuffix(path, lockSuffix)}).remove()
+}
+
+// sweepAgents removes volumes with agents of other versions. One that a container
+// has the engine does not let go.
+func (l *Launcher) sweepAgents(ctx context.Context, e *engine) (took []Swept, err error) {
+	host, err := l.hostID()
+	if err != nil {
+		return nil, err
+	}
+	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host), filters.Arg("label", labelPrefix+"agent"), filters.Arg("dangling", "true"))
+	found, err := e.VolumeList(ctx, volume.ListOptions{Filters: mine})
+	if err != nil {
+		return nil, err
+	}
+	current := agentVolumes()
+	for _, v := range found.Volumes {
+		if current[v.Name] || !strings.HasPrefix(v.Name, volumePrefix) {
+			continue
+		}
+		if rerr := e.VolumeRemove(ctx, v.Name, false); rerr == nil {
+			took = append(took, Swept{"volume", v.Name, "it has an agent of another version"})
+		} else if !gone(rerr) && !errdefs.IsConflict(rerr) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return took, err
+}
+
+// agentVolumes names those of this version.
+func agentVolumes() map[string]bool {
+	names := make(map[string]bool)
+	for _, arch := range agentbin.Archs() {
+		if data, err := agentbin.For(arch); err == nil {
+			names[volumePrefix+fingerprint(data)] = true
+		}
+	}
+	return names
+}

@@ -1,0 +1,230 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// neighbour returns another program on the same host.
+func neighbour(t *testing.T, l *Launcher) *Launcher {
+	t.Helper()
+	p := New(l.config)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// die does to a launcher what the kernel does when its program is killed.
+func die(t *testing.T, l *Launcher) {
+	t.Helper()
+	if err := l.alive.release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stand makes a container that is none of a launcher's own making, with labels.
+func stand(t *testing.T, e *engine, command []string, labels map[string]string) (id string) {
+	t.Helper()
+	created, err := e.create(t.Context(),
+		&container.Config{Image: DefaultImage, Entrypoint: command, Labels: labels},
+		&container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{volumeMount("", homeParent, false, true), bindMount(t.TempDir(), agentDir, true)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := e.ContainerRemove(context.Background(), created.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if err != nil && !gone(err) {
+			t.Error(err)
+		}
+	})
+	return created.ID
+}
+
+func isThere(t *testing.T, e *engine, container string) bool {
+	t.Helper()
+	_, err := e.ContainerInspect(t.Context(), container)
+	if err != nil && !errdefs.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func labelsOf(l *Launcher, more map[string]string) map[string]string {
+	labels := map[string]string{labelPrefix + "host": l.hostLabel(), labelPrefix + "instance": l.instance, labelPrefix + "box": "left"}
+	maps.Copy(labels, more)
+	return labels
+}
+
+func sweep(t *testing.T, l *Launcher, all bool) (names []string) {
+	t.Helper()
+	took, err := l.Sweep(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range took {
+		t.Logf("%s %s: %s", s.What, s.Name, s.Why)
+		names = append(names, s.What+" "+s.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
+	l := launcher(t, Config{})
+	dead := neighbour(t, l)
+	left := launch(t, dead, sandbox.Spec{})
+	made := anonymous(t, left)
+	never := stand(t, left.engine, []string{agentPath, "serve"}, labelsOf(dead, nil))
+	look := stand(t, left.engine, []string{agentPath}, labelsOf(dead, map[string]string{labelPrefix + "box": ""}))
+	sockets, lock, err := passingDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	old := volumePrefix + "0123456789abcdef"
+	if _, err := left.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: old, Labels: map[string]string{labelPrefix + "agent": old, labelPrefix + "host": dead.hostLabel()}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := sweep(t, l, false); len(got) != 1 {
+		t.Errorf("of a launcher that lives %v is taken, want the directory alone", got)
+	}
+	sockets, lock, err = passingDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	die(t, dead)
+	want := []string{"box " + left.id, "box left", "container " + look[:12], "directory " + sockets, "volume " + old}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, sweep(t, l, false)); diff != "" {
+		t.Error(diff)
+	}
+	for _, id := range []string{left.container, never, look} {
+		if isThere(t, left.engine, id) {
+			t.Errorf("container %.12s is still there", id)
+		}
+	}
+	for _, name := range made {
+		if _, err := left.engine.VolumeInspect(t.Context(), name); !errdefs.IsNotFound(err) {
+			t.Errorf("volume %s is left: %v", name, err)
+		}
+	}
+	for _, path := range []string{sockets, left.place.Workspace, dead.alive.path} {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+	if got := sweep(t, l, false); len(got) > 0 {
+		t.Errorf("a second sweep takes %v", got)
+	}
+}
+
+// What is another's stays, whatever it looks like.
+func TestSweepLeavesOthersAlone(t *testing.T) {
+	l := launcher(t, Config{})
+	living := neighbour(t, l)
+	box := launch(t, living, sandbox.Spec{})
+	serve := []string{agentPath, "serve"}
+	none := labelsOf(living, map[string]string{labelPrefix + "instance": "ended"})
+	other := maps.Clone(none)
+	other[labelPrefix+"host"] = "0123456789abcdef"
+	hostless := maps.Clone(none)
+	hostless[labelPrefix+"host"] = ""
+	stays := map[string]string{
+		"a living program's":  box.container,
+		"another host's":      stand(t, box.engine, serve, other),
+		"of nobody who said":  stand(t, box.engine, serve, hostless),
+		"without our labels":  stand(t, box.engine, serve, nil),
+		"of an image of ours": stand(t, box.engine, []string{"/bin/sh", "-c", agentPath}, none),
+	}
+	foreign := volumePrefix + "fedcba9876543210"
+	if _, err := box.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: foreign, Labels: map[string]string{labelPrefix + "agent": foreign}}); err != nil {
+		t.Fatal(err)
+	}
+	defer box.engine.VolumeRemove(context.Background(), foreign, false)
+	for _, all := range []bool{false, true} {
+		if all {
+			delete(stays, "a living program's")
+		}
+		sweep(t, l, all)
+		for whose, id := range stays {
+			if !isThere(t, box.engine, id) {
+				t.Errorf("all=%v: what is %s was taken", all, whose)
+			}
+		}
+	}
+	if isThere(t, box.engine, box.container) {
+		t.Error("the box of a living program stays, though all were to go")
+	}
+	if _, err := box.engine.VolumeInspect(t.Context(), foreign); err != nil {
+		t.Errorf("a volume of another host: %v", err)
+	}
+}
+
+// A launch on an engine that is new to its program sweeps without being waited for.
+func TestFirstLaunchSweeps(t *testing.T) {
+	l := launcher(t, Config{})
+	dead := neighbour(t, l)
+	left := launch(t, dead, sandbox.Spec{})
+	die(t, dead)
+	launch(t, l, sandbox.Spec{})
+	<-left.ended
+	if _, err := left.Read(make([]byte, 1)); !errors.As(err, new(*sandbox.EndedError)) {
+		t.Errorf("read: %v, want that the box has ended", err)
+	}
+	l.sweeps.Wait()
+}
+
+func TestBoxesOfThisHost(t *testing.T) {
+	l := launcher(t, Config{})
+	dead := neighbour(t, l)
+	mine, left := launch(t, l, sandbox.Spec{}), launch(t, dead, sandbox.Spec{})
+	die(t, dead)
+	stranger := New(Config{StateDir: t.TempDir(), CacheDir: l.config.CacheDir})
+	if list, err := stranger.Boxes(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("with another state directory: %v, %v", list, err)
+	}
+	stranger.Close()
+	list, err := l.Boxes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive := make(map[string]bool)
+	for _, s := range list {
+		alive[s.ID] = s.Alive
+		if s.Keep != nil || !s.Running || s.Image != DefaultImage || time.Since(s.Started) > time.Minute || len(s.Container) < 12 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{mine.id: true, left.id: false}, alive); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Without a place for its locks a launcher works, and nobody sweeps after it.
+func TestLaunchWithoutLocks(t *testing.T) {
+	l := launcher(t, Config{})
+	if err := os.WriteFile(filepath.Join(l.config.StateDir, "boxes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := launch(t, l, sandbox.Spec{})
+	greet(t, b)
+	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Keep: &sandbox.Keep{Name: "n", For: time.Hour}})
+	if err == nil || !strings.Contains(err.Error(), "boxes") {
+		t.Errorf("a box that is to be kept: %v", err)
+	}
+}
