@@ -173,12 +173,13 @@ func (p *plan) abandon(err error) error {
 }
 
 // unseen reports whether an engine refused to mount a directory of ours because
-// it sees another file system than we do, in a machine or container of its own.
+// it sees another file system than we do, in a machine or container of its own,
+// or less of it, as another user.
 func unseen(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, words := range []string{"bind source path does not exist", "mounts denied", "is not shared from", "not a shared", "opening seccomp profile"} {
+	for _, words := range []string{"bind source path does not exist", `invalid mount config for type "bind": stat `, "mounts denied", "is not shared from", "not a shared", "opening seccomp profile"} {
 		if strings.Contains(strings.ToLower(err.Error()), words) {
 			return true
 		}
