@@ -40,7 +40,7 @@ type diskWatch struct {
 	room func(dir string) (free, all int64, err error)
 
 	awake atomic.Bool              // a look is to come
-	low   atomic.Pointer[shortage] // that the last one found, nil for none
+	low   atomic.Pointer[shortage] // that the last one found, nil for none; before the first, any
 }
 
 // fillable lists directories of this machine on whose disks a box can write. A
@@ -64,18 +64,20 @@ func newDiskWatch(b *Box, most int64, dirs []string) *diskWatch {
 	if most <= 0 || len(dirs) == 0 {
 		return nil
 	}
-	return &diskWatch{box: b, most: most, dirs: dirs, room: rawlog.Room}
+	w := &diskWatch{box: b, most: most, dirs: dirs, room: rawlog.Room}
+	w.low.Store(new(shortage))
+	return w
 }
 
 // admit refuses a command while a disk is low, unless all that it does is make
 // room: else nobody could but the user.
 func (w *diskWatch) admit(c Command) error {
-	if w == nil || w.low.Load() == nil || tidies(c) {
+	if w == nil || w.low.Load() == nil {
 		return nil
 	}
 	low, _ := w.measure() // nobody has looked since the last command ended
 	w.low.Store(low)
-	if low == nil {
+	if low == nil || tidies(c) {
 		return nil
 	}
 	return low.errorf("no command can begin that may write")

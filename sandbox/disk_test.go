@@ -185,9 +185,10 @@ func TestFloor(t *testing.T) {
 		"one without an end":          {&fakeDisk{free: math.MaxInt64, all: math.MaxInt64}, false},
 		"one of no size":              {&fakeDisk{}, false},
 	} {
-		w := &diskWatch{most: 1 << 30, dirs: []string{"/work"}, room: c.disk.room}
-		if low, _ := w.measure(); (low != nil) != c.low {
-			t.Errorf("%s: %+v", name, low)
+		w := newDiskWatch(nil, 1<<30, []string{"/work"})
+		w.room = c.disk.room
+		if err := w.admit(Command{Cmd: "make"}); (err != nil) != c.low {
+			t.Errorf("%s: the first command: %v", name, err)
 		}
 	}
 }
