@@ -63,6 +63,7 @@ func (c *config) rules() []rule {
 		{"commands.allow", policy.Commands{Allow: c.commands().Allow}.Validate()},
 		{"commands.deny", policy.Commands{Deny: c.Commands.Deny}.Validate()},
 		{"commands.release", policy.Commands{Release: c.Commands.Release}.Validate()},
+		{"commands.on_deny", oneOf(c.Commands.OnDeny, "deny", "ask")},
 		{"commands.examples", c.commands().Validate()},
 		{"backend", c.confined()},
 		{"output.whole", between(c.Output.Whole, 1, c.Output.Max)},

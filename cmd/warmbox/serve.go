@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/warmbox/warmbox/server"
+	"github.com/warmbox/warmbox/tools"
 )
 
 func stdioCommand() command {
@@ -139,5 +140,8 @@ func newServer(c *call) (*server.Server, error) {
 		return nil, err
 	}
 	set.Owner, set.Hurried = server.Owner, server.Hurried
+	if c.config.Commands.OnDeny == "ask" {
+		set.Ask = tools.DefaultAsk
+	}
 	return &server.Server{Manager: manager, Tools: set.Tools(), Resources: set.Resources(), Version: version(), Logger: c.log}, nil
 }

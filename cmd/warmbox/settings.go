@@ -72,6 +72,7 @@ type settings struct {
 		Allow    []string            `toml:"allow" flag:"exec-whitelist" help:"the only commands that may run, by their first words: go test,ls; default stands for a list of usual ones; if empty, all may"`
 		Deny     []string            `toml:"deny" help:"commands that may not run, though others that begin alike may"`
 		Release  []string            `toml:"release" arg:"NAMES" help:"variables that commands may set although they choose what code runs, such as GOFLAGS"`
+		OnDeny   string              `toml:"on_deny" default:"deny" arg:"MODE" help:"what becomes of a command that the list does not have: deny, or ask, the user, where the client can"`
 		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"by entry of the two lists, commands that must be allowed or denied; in the file only"`
 	} `toml:"commands"`
 
