@@ -37,7 +37,7 @@ type call struct {
 func commands() []command {
 	return []command{
 		stdioCommand(), httpCommand(), execCommand(), doctorCommand(),
-		imageBuildCommand(), policyCommand(), summarizeCommand(), configCommand(), versionCommand(), helpCommand(),
+		imageBuildCommand(), listCommand(), sweepCommand(), policyCommand(), summarizeCommand(), configCommand(), versionCommand(), helpCommand(),
 	}
 }
 
