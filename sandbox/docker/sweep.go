@@ -161,7 +161,7 @@ func mountedAt(c container.Summary, place string) string {
 // stand says how a container stands.
 func (l *Launcher) stand(e *engine, c container.Summary) (Standing, error) {
 	s := Standing{
-		ID: c.Labels[labelPrefix+"box"], Container: c.ID, Image: c.Labels[labelPrefix+"image"], Started: time.Unix(c.Created, 0),
+		ID: c.Labels[labelPrefix+"box"], Container: c.ID, Image: clean(c.Labels[labelPrefix+"image"], maxLabel), Started: time.Unix(c.Created, 0),
 		Running: c.State == container.StateRunning || c.State == container.StatePaused,
 	}
 	s.Keep, s.note = readKeep(c.Labels)
