@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -109,6 +110,9 @@ type history struct {
 	mu   sync.Mutex
 	runs map[string]*past // by id
 	over []string         // ids of those that are over, the oldest first
+
+	ended   map[Status]int64 // how many are over, by how they ended
+	printed int64            // bytes of those
 }
 
 // A past is one of them.
@@ -146,6 +150,11 @@ func (h *history) settle(r *Run) {
 		return
 	}
 	p.run, p.record = nil, record
+	if h.ended == nil {
+		h.ended = map[Status]int64{}
+	}
+	h.ended[record.Exit.Status]++
+	h.printed += record.Log.Bytes
 	h.over = append(h.over, r.ID)
 	if extra := len(h.over) - remembered; extra > 0 {
 		for _, id := range h.over[:extra] {
@@ -153,6 +162,24 @@ func (h *history) settle(r *Run) {
 		}
 		h.over = slices.Delete(h.over, 0, extra)
 	}
+}
+
+// figures tells how many runs are not over, how the others ended, and what all
+// have printed.
+func (h *history) figures() (open int, ended map[Status]int64, printed int64) {
+	h.mu.Lock()
+	var runs []*Run
+	for _, p := range h.runs {
+		if p.run != nil {
+			runs = append(runs, p.run)
+		}
+	}
+	ended, printed = maps.Clone(h.ended), h.printed
+	h.mu.Unlock()
+	for _, r := range runs {
+		printed += r.LogStats().Bytes
+	}
+	return len(runs), ended, printed
 }
 
 // summarize takes down a run's summary.

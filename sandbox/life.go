@@ -79,12 +79,17 @@ type Stats struct {
 }
 
 // Stats returns the figures.
-func (m *Manager) Stats() Stats {
+func (m *Manager) Stats() (s Stats) {
+	s.Runs, s.Ended, s.Printed = m.history.figures()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Stats{Boxes: m.standing() - m.starting, Starting: m.starting}
+	s.Boxes, s.Starting = m.standing()-m.starting, m.starting
 	for _, t := range m.boxes {
 		if _, idle := t.box.idle(); !idle && t.box.Gone() == nil {
+
+	Runs    int              // that are not over
+	Ended   map[Status]int64 // how many are, by how they ended
+	Printed int64            // bytes, by all
 			s.Busy++
 		}
 	}

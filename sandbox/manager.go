@@ -275,7 +275,7 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.logger().Info("box started", "box", id, "image", box.Place.Image, "path", box.Place.Path, "notes", box.Place.Notes)
+	m.logger().InfoContext(ctx, "box started", "box", id, "image", box.Place.Image, "path", box.Place.Path, "notes", box.Place.Notes)
 	return box, nil
 }
 

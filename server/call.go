@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"runtime/debug"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
@@ -19,13 +20,27 @@ func (s *Server) recovered(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandler
 	return func(ctx context.Context, req mcp.CallToolRequest) (result *mcp.CallToolResult, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				s.logger().Error("tool panicked", "tool", req.Params.Name, "panic", p, "stack", string(debug.Stack()))
+				s.logger().ErrorContext(ctx, "tool panicked", "tool", req.Params.Name, "panic", p, "stack", string(debug.Stack()))
 				result, err = tools.Failed(sandbox.Errorf(sandbox.Internal,
 					"This is a bug in warmbox, and its log has the details. Try once more, or do it another way.",
 					"%s broke down", req.Params.Name)), nil
 			}
 		}()
 		return next(ctx, req)
+	}
+}
+
+// observed gives a call the name by which all that is logged of it is found, and
+// takes it down in the metrics.
+func (s *Server) observed(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		began := time.Now()
+		ctx = sandbox.WithTrace(ctx, sandbox.NewID("t"))
+		result, err := next(ctx, req)
+		took := time.Since(began)
+		s.metrics.count(req.Params.Name, result, took)
+		s.logger().DebugContext(ctx, "call", "tool", req.Params.Name, "took", took)
+		return result, err
 	}
 }
 

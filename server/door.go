@@ -42,6 +42,7 @@ type door struct {
 	gate      *gate
 	holders   []*holder
 	strangers *bucket // of their refusals
+	metrics   http.Handler
 	stream    *mcpserver.StreamableHTTPServer
 	sse       *mcpserver.SSEServer
 }
@@ -50,11 +51,19 @@ func (d *door) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
 	mux.Handle("/mcp", d.guarded(d.serveMCP))
+	mux.Handle("GET /metrics", d.guarded(d.serveMetrics))
 	if d.SSE {
 		mux.Handle("/sse", d.guarded(d.serveSSE))
 		mux.Handle("/message", d.guarded(d.serveMessage))
 	}
 	return mux
+}
+
+// serveMetrics answers any holder of a token. What there is of others is in the
+// sums, and no more than that.
+func (d *door) serveMetrics(w http.ResponseWriter, r *http.Request, _ *holder) error {
+	d.metrics.ServeHTTP(w, r)
+	return nil
 }
 
 // A refusal is why a request is not served.

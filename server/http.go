@@ -223,6 +223,7 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, d *door) error 
 }
 
 func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
+	s.metrics = newMetrics(s.Manager)
 	m := s.mcp()
 	cors := []mcpserver.CORSOption{
 		// With no origin mcp-go would allow any to read the older transport's
@@ -236,6 +237,7 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 		gate:      &gate{TCPListener: ln, most: cmp.Or(h.MaxConns, DefaultMaxConns)},
 		holders:   s.holders(h),
 		strangers: newBucket(maxRefusals),
+		metrics:   s.metrics.handler(),
 		stream: mcpserver.NewStreamableHTTPServer(m,
 			mcpserver.WithStateLess(true),
 			mcpserver.WithDisableStreaming(true),

@@ -46,6 +46,8 @@ type Server struct {
 	Resources []mcpserver.ServerResourceTemplate // what clients can read
 	Version   string                             // of the program, told to clients
 	Logger    *slog.Logger                       // nil: nobody is told anything
+
+	metrics *metrics // nil on stdio
 }
 
 // mcp returns what all transports serve. Nothing in it depends on a client, so
@@ -58,6 +60,7 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 		mcpserver.WithResourceRecovery(),
 		mcpserver.WithHooks(s.hooks()),
 		mcpserver.WithToolFilter(s.inOrder),
+		mcpserver.WithToolHandlerMiddleware(s.observed),
 		mcpserver.WithToolHandlerMiddleware(s.recovered),
 		mcpserver.WithToolHandlerMiddleware(s.admitted),
 	)

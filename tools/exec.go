@@ -232,7 +232,7 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 		awaitDeath(run.Done())
 	}
 	exit := run.Exit()
-	s.logger().Info("command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
+	s.logger().InfoContext(ctx, "command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
 	if exit.Status == sandbox.Exited && exit.Err != nil {
 		return ExecResult{}, exit.Err
 	}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,6 +52,21 @@ func FailureOf(err error) Failure {
 	}
 	f.Error = excerpt.Inert([]byte(f.Error))
 	return f
+}
+
+// Outcome tells of a result of one of the tools what to count it under: "ok" or
+// its code, and who made its summary, "" where it has none.
+func Outcome(r *mcp.CallToolResult) (code, summaryBy string) {
+	if r == nil {
+		return sandbox.Internal, ""
+	}
+	switch told := r.StructuredContent.(type) {
+	case Failure:
+		code = told.Code
+	case ExecResult:
+		code, summaryBy = told.Code, told.SummaryBy
+	}
+	return cmp.Or(code, "ok"), summaryBy
 }
 
 func (f Failure) text() string {

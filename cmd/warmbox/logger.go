@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lmittmann/tint"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // openLog makes the call's logger. The function closes its file.
@@ -20,7 +23,7 @@ func (c *call) openLog() (func() error, error) {
 		}
 		out, closeLog = f, f.Close
 	}
-	c.log = slog.New(logHandler(out, c.config.Log.Format, c.logLevel()))
+	c.log = slog.New(traced{logHandler(out, c.config.Log.Format, c.logLevel())})
 	return closeLog, nil
 }
 
@@ -42,6 +45,19 @@ func logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
 	noColor := !isTerminal(out) || os.Getenv("NO_COLOR") != ""
 	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.DateTime, NoColor: noColor})
 }
+
+// traced adds to a line which call it belongs to.
+type traced struct{ slog.Handler }
+
+func (h traced) Handle(ctx context.Context, r slog.Record) error {
+	if id := sandbox.Trace(ctx); id != "" {
+		r.AddAttrs(slog.String("trace", id))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
+func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
 
 // isTerminal takes the null device for a terminal too, which nobody notices:
 // it shows no colours, and it has no input to pass on.

@@ -59,6 +59,7 @@ func setup(e *testscript.Env) error {
 	e.Values[clientKey{}] = new(*mcp.ClientSession)
 	e.Setenv("SILENT", "tcp://"+silent.Addr().String())
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+	e.Setenv("WARMBOX_POOL_WARM", "0") // a session that wants boxes to stand ready says so
 	return os.Mkdir(e.Getenv("HOME"), 0o700)
 }
 
