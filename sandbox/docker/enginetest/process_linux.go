@@ -35,7 +35,8 @@ func (e *Engine) spawn(name string, args ...string) *process {
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Dir = "/"
 	p.cmd.Env = append(os.Environ(), mark+"="+e.Dir, "HOME="+e.path("home"), "XDG_RUNTIME_DIR="+e.path("run"))
-	// A test program that is killed takes its engines with it.
+	// A test program that is killed takes its engines with it, if not their
+	// containers.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		e.t.Fatal(err)
