@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -126,7 +128,11 @@ func (l *Launcher) fillVolume(ctx context.Context, e *engine, f facts, name stri
 // withIdle calls do with a container of an image that is never started.
 func (l *Launcher) withIdle(ctx context.Context, e *engine, f facts, mounts []mount.Mount, do func(id string) error) error {
 	labels := blank(f.Labels)
-	labels[labelPrefix+"instance"], labels[labelPrefix+"host"] = l.instance, l.hostLabel()
+	maps.Copy(labels, map[string]string{
+		labelPrefix + "host":       l.hostLabel(),
+		labelPrefix + "instance":   l.instance,
+		labelPrefix + "server-pid": strconv.Itoa(os.Getpid()),
+	})
 	created, err := e.create(ctx,
 		&container.Config{Image: f.ID, Entrypoint: []string{agentPath}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none", Mounts: mounts, LogConfig: container.LogConfig{Type: "none"}})

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
 // patient makes a launcher whose boxes have an agent that takes one host after
@@ -233,4 +234,133 @@ func TestKeptNamesAreBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	nothingKept(t, l)
+}
+
+// A host speaks the protocol with the agent of a kept box.
+type host struct {
+	*wire.Reader
+	t   *testing.T
+	box *box
+	out map[wire.ID]string
+}
+
+// greetKept exchanges the first frames with an agent that waits for so long
+// after its host is gone, and takes every run from the start.
+func greetKept(t *testing.T, b *box, wait time.Duration, again bool) *host {
+	t.Helper()
+	h := &host{wire.NewReader(b, wire.FromAgent), t, b, map[wire.ID]string{}}
+	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: b.place.Dir, Env: b.place.Env, KeepMillis: wait.Milliseconds(), Resume: again})
+	var hello wire.HelloBody
+	if err := wire.Decode(h.next(wire.Hello), &hello); err != nil {
+		t.Fatal(err)
+	}
+	for range hello.Runs {
+		f := h.next(wire.Known)
+		if _, err := b.Write(wire.AppendCounts(nil, wire.Resume, f.Run, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func (h *host) say(kind wire.Kind, run wire.ID, body any) {
+	h.t.Helper()
+	frame, err := wire.AppendJSON(nil, kind, run, body)
+	if err == nil {
+		_, err = h.box.Write(frame)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// next reads to the next frame of a kind, and notes what is printed meanwhile.
+func (h *host) next(kind wire.Kind) wire.Frame {
+	h.t.Helper()
+	for {
+		f, err := h.Read()
+		if err != nil {
+			h.t.Fatalf("while waiting for %v: %v", kind, err)
+		}
+		if f.Kind == wire.Stdout {
+			h.out[f.Run] += string(f.Payload)
+		}
+		if f.Kind == kind {
+			return f
+		}
+	}
+}
+
+// expect reads until a run has printed a text.
+func (h *host) expect(run wire.ID, text string) {
+	h.t.Helper()
+	for h.out[run] != text {
+		h.next(wire.Stdout)
+	}
+}
+
+// Processes, files and what is printed are there again for the next program,
+// whether the last one left the box or was killed.
+func TestWorkGoesOnInAKeptBox(t *testing.T) {
+	paths(t, func(t *testing.T, l *Launcher) {
+		b := keep(t, l, "kept", time.Hour)
+		h := greetKept(t, b, time.Hour, false)
+		long := wire.ID{1}
+		h.say(wire.Start, long, wire.StartBody{Tag: "long", Cmd: `echo $$ >/tmp/pid; echo kept >~/file; echo one; until [ -e /tmp/go ]; do sleep 0.02; done; echo two; sleep 1000`})
+		h.expect(long, "one\n")
+		if err := (keptBox{b}).Detach(); err != nil {
+			t.Fatal(err)
+		}
+		next := neighbour(t, l)
+		b = redial(t, next, "kept")
+		h = greetKept(t, b, time.Hour, true)
+		h.expect(long, "one\n")
+		look := wire.ID{2}
+		h.say(wire.Start, look, wire.StartBody{Tag: "look", Cmd: `cat ~/file && kill -0 $(cat /tmp/pid) && touch /tmp/go`})
+		var exit wire.ExitBody
+		if err := wire.Decode(h.next(wire.Exit), &exit); err != nil || exit.Code != 0 || h.out[look] != "kept\n" {
+			t.Errorf("%+v, %v, printed %q", exit, err, h.out[look])
+		}
+
+		die(t, next) // and the kernel closes what it had
+		b.hangUp()
+		b.letGo()
+		b.claim.release()
+		last := neighbour(t, next)
+		b = redial(t, last, "kept")
+		h = greetKept(t, b, time.Hour, true)
+		h.expect(long, "one\ntwo\n")
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		nothingKept(t, last)
+	})
+}
+
+// A box that nobody comes back for goes without anybody's help, and a sweep
+// takes what lay beside it.
+func TestKeptBoxEndsWithItsTime(t *testing.T) {
+	paths(t, func(t *testing.T, l *Launcher) {
+		b := keep(t, l, "kept", time.Hour)
+		greetKept(t, b, 300*time.Millisecond, false)
+		watch := l.newBox(b.engine, b.id) // what is left knows nothing of its end
+		watch.container = b.container
+		if err := watch.watch(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer watch.letGo()
+		if err := (keptBox{b}).Detach(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-watch.ended:
+		case <-time.After(30 * time.Second):
+			t.Fatal("it has not ended after 30 s")
+		}
+		next := neighbour(t, l)
+		if got := sweep(t, next, false); len(got) > 0 {
+			t.Errorf("%v was there to be taken", got)
+		}
+		nothingKept(t, next)
+	})
 }

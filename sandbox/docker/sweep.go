@@ -100,7 +100,7 @@ func (l *Launcher) sweep(ctx context.Context, e *engine, all bool) ([]Swept, err
 		errs = append(errs, err)
 	}
 	for _, path := range loose {
-		errs = append(errs, removeClaim(path))
+		errs = append(errs, l.removeClaim(path))
 	}
 	sockets, err := sweepSockets()
 	errs = append(errs, err)
@@ -264,12 +264,18 @@ func (l *Launcher) looseClaims(e *engine) (map[string]string, error) {
 }
 
 // removeClaim takes away what is left of a claim whose box is gone.
-func removeClaim(path string) error {
+func (l *Launcher) removeClaim(path string) error {
+	state, err := l.stateDir()
+	if err != nil {
+		return err
+	}
 	lock, err := tryLock(path, 0)
 	if err != nil {
 		return nil // another sweep was quicker
 	}
-	return (&claim{lock, strings.TrimSuffix(path, lockSuffix)}).remove()
+	dir := strings.TrimSuffix(path, lockSuffix)
+	workspace{filepath.Join(state, "workspaces", filepath.Base(dir))}.release()
+	return (&claim{lock, dir}).remove()
 }
 
 // sweepAgents removes volumes with agents of other versions. One that a container
