@@ -67,6 +67,11 @@ type Box struct {
 	lease  time.Duration
 	stream io.ReadWriteCloser
 
+	keepFor     time.Duration  // after this program; 0 where the box ends with it
+	unconfirmed []byte         // frames for an agent that keeps it; guarded by mu
+	confirms    bool           // they are being sent; likewise
+	confirming  sync.WaitGroup // who sends them
+
 	wmu sync.Mutex // held for one frame's write
 
 	mu      sync.Mutex
@@ -87,6 +92,16 @@ type Box struct {
 
 // openBox takes over a stream with a new agent at its other end.
 func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger) (*Box, error) {
+	b := newBox(id, stream, spec, logs, logger)
+	r := wire.NewReader(stream, wire.FromAgent)
+	if _, err := b.greet(ctx, r, spec.Env, false); err != nil {
+		return nil, errors.Join(fmt.Errorf("greet the agent of box %s: %w", id, err), stream.Close())
+	}
+	b.begin(r)
+	return b, nil
+}
+
+func newBox(id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger) *Box {
 	b := &Box{
 		ID: id, Started: time.Now(), logs: logs, logger: logger.With("box", id), stream: stream,
 		lease: spec.Lease, runs: map[wire.ID]*Run{}, done: make(chan struct{}),
@@ -98,32 +113,41 @@ func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spe
 	if p, ok := stream.(Placed); ok {
 		b.Place = p.Place()
 	}
-	b.lookout = newLookout(spec, b.Place.Workspace)
-	r := wire.NewReader(stream, wire.FromAgent)
-	if err := b.greet(ctx, r, spec.Env); err != nil {
-		return nil, errors.Join(fmt.Errorf("greet the agent of box %s: %w", id, err), stream.Close())
+	if spec.Keep != nil {
+		b.keepFor = spec.Keep.For
 	}
+	b.lookout = newLookout(spec, b.Place.Workspace)
+	return b
+}
+
+// begin begins to take what the agent sends.
+func (b *Box) begin(r *wire.Reader) {
 	b.mu.Lock()
 	b.heard = time.Now()
 	b.armHeartbeat()
 	b.mu.Unlock()
 	go b.serve(r)
-	return b, nil
 }
 
-// greet exchanges the first frames. A stream knows no deadline, so a silent
-// agent is ended by closing it.
-func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string) error {
+// greet exchanges the first frames, and returns what the agent knows from before.
+// A stream knows no deadline, so a silent agent is left by ending it.
+func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string, again bool) (known []knownRun, err error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { b.stream.Close() })
+	hangUp := b.stream.Close
+	if again {
+		hangUp = b.letGo
+	}
+	stop := context.AfterFunc(ctx, func() { hangUp() })
 	defer stop()
 
-	hello := wire.HelloBody{Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(env))}
+	hello := wire.HelloBody{
+		Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(env)), KeepMillis: b.keepFor.Milliseconds(), Resume: again,
+	}
 	if b.Place.Heartbeat {
 		hello.LeaseMillis = b.lease.Milliseconds()
 	}
-	err := b.sendJSON(wire.Hello, wire.ID{}, hello)
+	err = b.sendJSON(wire.Hello, wire.ID{}, hello)
 	var f wire.Frame
 	if err == nil {
 		f, err = r.Read()
@@ -135,11 +159,14 @@ func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string) 
 	if err == nil {
 		err = wire.Decode(f, &answer)
 	}
+	if err == nil && again {
+		known, err = readKnown(r, answer.Runs)
+	}
 	if !stop() && ctx.Err() != nil {
-		return fmt.Errorf("no answer: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("no answer: %w", context.Cause(ctx))
 	}
 	b.Shell, b.Pid = answer.Shell, answer.Pid
-	return err
+	return known, err
 }
 
 // pairs renders variables in the order of their names.
@@ -175,7 +202,11 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	b.audit.asked(b, c, r, nil)
 	b.history.add(b.owner, r)
 	// The log is made while the agent starts the shell: it costs no time.
-	err = b.sendJSON(wire.Start, r.wireID, c.start())
+	start := c.start()
+	if b.keepFor > 0 {
+		start.Tag = r.ID
+	}
+	err = b.sendJSON(wire.Start, r.wireID, start)
 	r.open(b.logs)
 	if err != nil {
 		b.fail(fmt.Errorf("send a command: %w", err))
@@ -332,9 +363,21 @@ func (b *Box) serve(r *wire.Reader) {
 	cause := b.cause
 	b.mu.Unlock()
 	for _, run := range runs {
-		run.lose(status, cause)
+		if cause == errLeft {
+			run.leave()
+		} else {
+			run.lose(status, cause)
+		}
 	}
+	b.confirming.Wait()
 	close(b.done)
+}
+
+// all returns the runs that are not over.
+func (b *Box) all() []*Run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.runs))
 }
 
 func (b *Box) read(r *wire.Reader) error {

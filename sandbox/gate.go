@@ -111,12 +111,20 @@ func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left++
-	if len(g.line) == 0 {
-		g.inside--
+	g.inside--
+	if len(g.line) == 0 || g.inside >= g.most {
 		return
 	}
+	g.inside++
 	close(g.line[0])
 	g.line = slices.Delete(g.line, 0, 1)
+}
+
+// squeeze lets a run in that was inside before there was a gate.
+func (g *gate) squeeze() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside++
 }
 
 // crowdGate admits commands that have nothing to do with each other: a burst of

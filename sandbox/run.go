@@ -166,6 +166,8 @@ type Run struct {
 	room   chan struct{} // has a token when the agent took of our stdin
 	shell  *gate         // of its named shell, nil where it has none
 
+	back *comeback // not nil where a program before this one started it
+
 	mu       sync.Mutex
 	phase    phase
 	cause    Status // why we killed it: TimedOut or Killed, "" where we did not
@@ -218,7 +220,11 @@ func NewID(kind string) string {
 
 // open makes the log. Output that came before waits for it.
 func (r *Run) open(logs *rawlog.Store) {
-	r.log = logs.Create(rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Owner: ownerMark(r.Box.owner), Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started})
+	meta := rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Owner: ownerMark(r.Box.owner), Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started}
+	if r.Box.keepFor > 0 {
+		meta.Note = r.Command.note()
+	}
+	r.log = logs.Create(meta)
 	close(r.opened)
 }
 
@@ -319,7 +325,13 @@ func (r *Run) take(f wire.Frame) (over bool, err error) {
 	if r.phase != want {
 		return false, wire.Violation("%v at the wrong time", f.Kind)
 	}
+	fresh := r.back != nil && r.back.fresh
+	if fresh {
+		r.back.fresh = false
+	}
 	switch f.Kind {
+	case wire.Dropped:
+		return false, r.dropped(f, fresh)
 	case wire.Started:
 		r.phase = started
 	case wire.Refused:
@@ -389,6 +401,9 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 	case body.OOM:
 		e.Status = OOM
 	}
+	if r.back != nil {
+		r.back.correct(&e, body.TookMillis, time.Since(r.Started))
+	}
 	r.finish(e)
 	return !body.Open, nil
 }
@@ -419,10 +434,20 @@ func (r *Run) finish(e Exit) {
 	if r.ended() {
 		return
 	}
-	e.Took = time.Since(r.Started)
+	if e.Took == 0 {
+		e.Took = time.Since(r.Started)
+	}
 	if e.Status == Killed {
 		e.Err = r.why
 	}
+	r.settle(e)
+	r.Box.audit.ended(r)
+	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
+}
+
+// settle makes the exit known and gives back the places that the run had. The
+// caller holds r.mu.
+func (r *Run) settle(e Exit) {
 	r.exit = e
 	if r.timeout != nil {
 		r.timeout.Stop()
@@ -431,8 +456,6 @@ func (r *Run) finish(e Exit) {
 	r.leaveShell() // first: who waited for this one finds the shell free
 	close(r.done)
 	r.Box.dismiss()
-	r.Box.audit.ended(r)
-	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }
 
 // lose ends a run whose box is gone.
@@ -460,6 +483,7 @@ func (r *Run) close() {
 	}
 	r.mu.Unlock()
 	r.log.Close()
+	r.Box.confirm(r.wireID)
 	r.Box.history.settle(r)
 	close(r.over) // who waited for it finds all that was said above
 }

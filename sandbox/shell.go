@@ -35,23 +35,27 @@ func (b *Box) enterShell(ctx context.Context, c Command) (*gate, error) {
 		return nil, nil
 	}
 	b.mu.Lock()
-	g := b.shells[c.Shell]
-	if g == nil && len(b.shells) >= maxShells {
+	if b.shells[c.Shell] == nil && len(b.shells) >= maxShells {
 		b.mu.Unlock()
 		return nil, Errorf(LimitReached, "Use one of those that there are, or another box.", "box %s has %d named shells, and no more are allowed", b.ID, maxShells)
 	}
-	if g == nil {
-		if b.shells == nil {
-			b.shells = map[string]*gate{}
-		}
-		g = &gate{most: 1}
-		b.shells[c.Shell] = g
-	}
+	g := b.shellGate(c.Shell)
 	b.mu.Unlock()
 	if !g.enter(ctx, c.Patience) {
 		return nil, cmp.Or(ctx.Err(), b.busyShell(c.Shell))
 	}
 	return g, nil
+}
+
+// shellGate returns the gate of the shell of that name. The caller holds b.mu.
+func (b *Box) shellGate(name string) *gate {
+	if b.shells == nil {
+		b.shells = map[string]*gate{}
+	}
+	if b.shells[name] == nil {
+		b.shells[name] = &gate{most: 1}
+	}
+	return b.shells[name]
 }
 
 // busyShell says what runs in a shell.

@@ -1,0 +1,496 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// A site is where a kept box stands: its agent, in a process of its own, dials one
+// server after the other.
+type site struct {
+	t     testing.TB
+	path  string
+	dir   string
+	logs  *rawlog.Store
+	agent *os.Process
+	kept  Kept
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	s := &site{t: t, path: filepath.Join(t.TempDir(), "s"), dir: t.TempDir(), logs: &rawlog.Store{Dir: t.TempDir(), MaxRun: 1 << 30}}
+	s.kept = Kept{ID: "b-test", Started: time.Now(), Keep: Keep{Name: "dev", Owner: "me", For: time.Minute}}
+	cmd := exec.Command("/proc/self/exe", "serve", "--dial", s.path)
+	cmd.Env = append(os.Environ(), "WARMBOX_TEST_AGENT=1")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.agent = cmd.Process
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+	})
+	return s
+}
+
+// stream waits for the agent to come.
+func (s *site) stream() *siteStream {
+	s.t.Helper()
+	os.Remove(s.path) // of a server that was killed
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer socket.Close()
+	socket.SetDeadline(time.Now().Add(time.Minute))
+	conn, err := socket.Accept()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &siteStream{Conn: conn, site: s}
+}
+
+// siteStream ends the box unless it was left before.
+type siteStream struct {
+	net.Conn
+	site *site
+	once sync.Once
+}
+
+func (s *siteStream) Place() Place {
+	return Place{Workspace: s.site.dir, Dir: s.site.dir, Env: []string{"PATH=" + os.Getenv("PATH")}}
+}
+
+func (s *siteStream) Detach() error {
+	s.once.Do(func() { s.Conn.Close() })
+	return nil
+}
+
+func (s *siteStream) Close() error {
+	s.once.Do(func() {
+		s.site.agent.Signal(os.Interrupt)
+		s.Conn.Close()
+	})
+	return nil
+}
+
+func (s *site) open(ctx context.Context) *Box {
+	s.t.Helper()
+	b, err := openBox(ctx, s.kept.ID, s.stream(), Spec{Keep: &s.kept.Keep}, s.logs, slog.New(slog.DiscardHandler))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	b.owner, b.history = s.kept.Owner, &history{}
+	return b
+}
+
+// resume is a later program, which knows of nothing.
+func (s *site) resume(ctx context.Context) (*Box, error) {
+	return resumeBox(ctx, s.kept, s.stream(), Spec{}, s.logs, slog.New(slog.DiscardHandler), func(b *Box) { b.history = &history{} })
+}
+
+func (s *site) mustResume() *Box {
+	s.t.Helper()
+	b, err := s.resume(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+func (s *site) start(b *Box, c Command) *Run {
+	s.t.Helper()
+	r, err := b.Exec(s.t.Context(), c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// printed waits until a log has a text.
+func (s *site) printed(r *Run, text string) {
+	s.t.Helper()
+	for timeout := time.After(time.Minute); ; {
+		changed := r.changed()
+		if strings.Contains(s.logged(r.ID), text) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			s.t.Fatalf("%q was not printed", text)
+		}
+	}
+}
+
+func (s *site) logged(id string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(s.logs.Path(id))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (s *site) over(r *Run) Exit {
+	s.t.Helper()
+	select {
+	case <-r.Over():
+	case <-time.After(time.Minute):
+		s.t.Fatalf("command %q is not over", r.Command.Cmd)
+	}
+	return r.Exit()
+}
+
+// TestComeBack leaves a box with commands of every kind in it, and finds them as
+// they were.
+func TestComeBack(t *testing.T) {
+	s := newSite(t)
+	b := s.open(t.Context())
+	s.over(s.start(b, Command{Cmd: "x=1", Shell: "dev"}))
+	cat := s.start(b, Command{Cmd: "echo cat; cat; echo end", Interactive: true})
+	fed := s.start(b, Command{Cmd: "cat; exec sleep 1000", Stdin: strings.NewReader("fed\n")})
+	tty := s.start(b, Command{Cmd: "echo tty; read -r x; stty size; echo got $x", TTY: &Size{Cols: 80, Rows: 24}})
+	shell := s.start(b, Command{Cmd: "echo $x; x=2; until [ -e go ]; do sleep 0.01; done; exit 4", Shell: "dev", Timeout: time.Hour})
+	late := s.start(b, Command{Cmd: "echo late; exec sleep 1000", Timeout: time.Second})
+	left := s.start(b, Command{Cmd: "(until [ -e go ]; do sleep 0.01; done; echo left) & echo up; exit 5"})
+	for r, text := range map[*Run]string{cat: "cat\n", fed: "fed\n", tty: "tty\r\n", shell: "1\n", late: "late\n", left: "up\n"} {
+		s.printed(r, text)
+	}
+	<-left.Done()
+	if err := b.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.over(shell); e.Status != Running {
+		t.Errorf("a command that was left: %+v", e)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	b = s.mustResume()
+	back := func(was *Run) *Run {
+		t.Helper()
+		r := b.history.open("me", was.ID)
+		if r == nil {
+			t.Fatalf("%q did not come back", was.Command.Cmd)
+		}
+		if r.Command.Cmd != was.Command.Cmd || !r.Started.Equal(was.Started) || r.Command.Timeout != was.Command.Timeout {
+			t.Errorf("%q came back as %+v", was.Command.Cmd, r.Command)
+		}
+		return r
+	}
+	cat, tty, fed, late = back(cat), back(tty), back(fed), back(late)
+	if r := b.history.open("me", shell.ID); r != nil {
+		shell = r
+	}
+	if err := errors.Join(cat.Input(t.Context(), []byte("more\n")), cat.CloseInput()); err != nil {
+		t.Error(err)
+	}
+	if err := fed.Input(t.Context(), []byte("x")); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("input of one that has all: %v", err)
+	}
+	if err := errors.Join(tty.Resize(100, 30), tty.Input(t.Context(), []byte("typed\n"))); err != nil {
+		t.Error(err)
+	}
+	if err := fed.Signal("TERM"); err != nil {
+		t.Error(err)
+	}
+	for r, want := range map[*Run]string{cat: "exited 0 cat\nmore\nend\n", fed: "exited 143 fed\n", late: "timeout 143 late\n"} {
+		if e := s.over(r); fmt.Sprintf("%s %d %s", e.Status, e.Code, s.logged(r.ID)) != want {
+			t.Errorf("%q: %+v, %q", r.Command.Cmd, e, s.logged(r.ID))
+		}
+	}
+	if s.over(tty); !strings.Contains(s.logged(tty.ID), "30 100\r\ngot typed\r\n") {
+		t.Errorf("%q", s.logged(tty.ID))
+	}
+	next := s.start(b, Command{Cmd: "echo $x", Shell: "dev", Patience: time.Minute})
+	if s.over(next); s.logged(next.ID) != "2\n" {
+		t.Errorf("the shell has %q", s.logged(next.ID))
+	}
+	for id, want := range map[string]string{shell.ID: "exited 4 1\n", left.ID: "exited 5 up\nleft\n"} {
+		x, err := s.logs.Head(id)
+		if err != nil || x.End == nil || fmt.Sprintf("%s %d %s", x.End.Status, x.End.Code, s.logged(id)) != want {
+			t.Errorf("%+v, %v, %q; want %q", x.End, err, s.logged(id), want)
+		}
+	}
+	if b.gate.inside != 0 || b.shells["dev"].inside != 0 {
+		t.Errorf("%d and %d are inside", b.gate.inside, b.shells["dev"].inside)
+	}
+	// What is over is confirmed, and not told of again.
+	b.confirming.Wait()
+	b.Detach()
+	b = s.mustResume()
+	if runs := b.all(); len(runs) != 0 {
+		t.Errorf("%d came back once more", len(runs))
+	}
+	b.Close()
+}
+
+// TestLossIsTold lets a command print more than is kept.
+func TestLossIsTold(t *testing.T) {
+	s := newSite(t)
+	b := s.open(t.Context())
+	r := s.start(b, Command{Cmd: "echo first; read -r; seq 1000000 3999999; echo last; touch done; exec sleep 1000", Interactive: true})
+	s.printed(r, "first\n")
+	if err := r.Input(t.Context(), []byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	b.Detach()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(s.dir, "done")); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it waits for somebody")
+		}
+	}
+	b = s.mustResume()
+	r = b.history.open("me", r.ID)
+	s.printed(r, "last\n")
+	const bytes, lines = 6 + 8*3000000 + 5, 3000002
+	st := r.LogStats()
+	if st.Bytes != bytes || st.Lines != lines || st.Lost != st.Bytes-st.Kept || st.Kept < 16<<20 || st.Complete || st.Reason == "" {
+		t.Errorf("%+v", st)
+	}
+	log, err := s.logs.Open(r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if len(log.Gaps) != 1 || log.Gaps[0].Bytes != st.Lost {
+		t.Errorf("%+v", log.Gaps)
+	}
+	b.Close()
+	s.over(r)
+}
+
+// serverEnv makes the test program a server of a site, until it is killed.
+const serverEnv = "WARMBOX_TEST_SITE"
+
+// TestSiteServer is the other side of TestKilledOften.
+func TestSiteServer(t *testing.T) {
+	where := os.Getenv(serverEnv)
+	if where == "" {
+		t.Skip("a part of another test")
+	}
+	path, rest, _ := strings.Cut(where, " ")
+	logs, cmd, _ := strings.Cut(rest, " ")
+	s := &site{t: t, path: path, dir: filepath.Dir(path), logs: &rawlog.Store{Dir: logs, MaxRun: 1 << 30}}
+	s.kept = Kept{ID: "b-test", Keep: Keep{Name: "dev", Owner: "me", For: time.Minute}}
+	if cmd != "" {
+		fmt.Println("run", s.start(s.open(t.Context()), Command{Cmd: cmd, Interactive: true}).ID)
+	} else {
+		s.mustResume()
+		fmt.Println("back")
+	}
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// TestKilledOften kills servers at random points: the log has all that the command
+// printed, once and in order.
+func TestKilledOften(t *testing.T) {
+	const rounds = 30
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	s := newSite(t)
+	s.dir = filepath.Dir(s.path)
+	backs := 0
+	server := func(cmd string, life time.Duration) (id string) {
+		c := exec.Command("/proc/self/exe", "-test.run=^TestSiteServer$")
+		c.Env = append(os.Environ(), serverEnv+"="+strings.Join([]string{s.path, s.logs.Dir, cmd}, " "))
+		in, _ := c.StdinPipe()
+		defer in.Close()
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cmd != "" {
+			for lines := bufio.NewScanner(out); id == "" && lines.Scan(); {
+				id, _ = strings.CutPrefix(lines.Text(), "run ")
+			}
+		}
+		time.Sleep(life)
+		c.Process.Kill()
+		rest, _ := io.ReadAll(out)
+		backs += strings.Count(string(rest), "back\n")
+		c.Wait()
+		return id
+	}
+	id := server("i=0; until [ -e stop ]; do echo $((i++)); done; exit 6", 10*time.Millisecond)
+	for range rounds {
+		server("", time.Duration(random.IntN(200))*time.Millisecond)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "stop"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := s.mustResume()
+	r := b.history.open("me", id)
+	if r == nil {
+		t.Fatalf("%s did not come back", id)
+	}
+	if e := s.over(r); e.Code != 6 || e.Status != Exited {
+		t.Errorf("%+v", e)
+	}
+	n := 0
+	for line := range strings.Lines(s.logged(id)) {
+		if line != fmt.Sprintln(n) {
+			t.Fatalf("%q instead of %d", line, n)
+		}
+		n++
+	}
+	x, err := s.logs.Head(id)
+	if err != nil || x.Totals == nil || !x.Totals.Complete || x.Totals.Lines != int64(n) || len(x.Gaps) > 0 {
+		t.Errorf("%+v, %v; %d lines", x.Totals, err, n)
+	}
+	t.Logf("%d lines, back %d times in %d rounds", n, backs, rounds)
+	b.Close()
+}
+
+// TestLyingOnComingBack sees that what an agent says of runs from before counts
+// only where a log says so too, and that a lie costs the box.
+func TestLyingOnComingBack(t *testing.T) {
+	logs := &rawlog.Store{Dir: t.TempDir()}
+	tag := func(m rawlog.Meta, text string, over bool) string {
+		m.Exec = NewID("e")
+		l := logs.Create(m)
+		l.Write(rawlog.Stdout, []byte(text))
+		if l.Leave(); over {
+			l, err := logs.Reopen(m.Exec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+		}
+		return m.Exec
+	}
+	mine := rawlog.Meta{Box: "b-test", Owner: ownerMark("me"), Note: "{}"}
+	good := tag(mine, "text", false)
+	k := func(id byte, tag string, bytes int) []byte {
+		return wire.Append(nil, wire.Known, wire.ID{id}, fmt.Appendf(nil, `{"tag":%q,"bytes":%d}`, tag, bytes))
+	}
+	for name, c := range map[string]struct {
+		runs   int
+		frames []byte
+		after  []byte
+		lie    bool
+		back   int
+	}{
+		"honest":             {1, k(1, good, 4), nil, false, 1},
+		"less than the log":  {1, k(1, good, 3), nil, true, 0},
+		"less than nothing":  {1, k(1, good, -1), nil, true, 0},
+		"no log":             {1, k(1, "e-none", 4), nil, false, 0},
+		"a path":             {1, k(1, "../"+good, 4), nil, true, 0},
+		"no tag":             {1, k(1, "", 4), nil, true, 0},
+		"two of one tag":     {2, append(k(1, good, 4), k(2, good, 4)...), nil, true, 0},
+		"two of one id":      {2, append(k(1, good, 4), k(1, "e-x", 4)...), nil, true, 0},
+		"another box":        {1, k(1, tag(rawlog.Meta{Box: "b-other", Owner: ownerMark("me"), Note: "{}"}, "", false), 4), nil, false, 0},
+		"another owner":      {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: ownerMark("you"), Note: "{}"}, "", false), 4), nil, false, 0},
+		"not of a kept box":  {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: ownerMark("me")}, "", false), 4), nil, false, 0},
+		"over":               {1, k(1, tag(mine, "", true), 4), nil, false, 0},
+		"too many":           {wire.MaxRuns + 1, nil, nil, true, 0},
+		"less than none":     {-1, nil, nil, true, 0},
+		"more than it says":  {0, nil, k(1, good, 4), false, 0},
+		"something else":     {1, wire.Append(nil, wire.Stdout, wire.ID{1}, []byte("x")), nil, true, 0},
+		"dropped nothing":    {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 4, 0), false, 1},
+		"dropped lines only": {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 5, 9), false, 1},
+		"dropped the world":  {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 1<<60, 0), false, 1},
+		"dropped late": {1, k(1, good, 4), wire.AppendCounts(wire.Append(nil, wire.Stdout, wire.ID{1}, []byte("")),
+			wire.Dropped, wire.ID{1}, 9, 0), false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, agent := net.Pipe()
+			defer agent.Close()
+			go func() {
+				r := wire.NewReader(agent, wire.FromHost)
+				if _, err := r.Read(); err != nil {
+					return
+				}
+				agent.Write(wire.Append(nil, wire.Hello, wire.ID{}, fmt.Appendf(nil, `{"runs":%d}`, c.runs)))
+				go agent.Write(append(c.frames, c.after...))
+				for {
+					if _, err := r.Read(); err != nil {
+						return
+					}
+				}
+			}()
+			stream := &leftStream{Conn: host}
+			kept := Kept{ID: "b-test", Keep: Keep{Owner: "me", For: time.Minute}}
+			b, err := resumeBox(t.Context(), kept, stream, Spec{}, logs, slog.New(slog.DiscardHandler), func(b *Box) { b.history = &history{} })
+			if (err != nil) != c.lie || errors.Is(err, wire.ErrViolation) != c.lie || c.lie != stream.closed {
+				t.Fatalf("%v; ended: %v", err, stream.closed)
+			}
+			if err != nil {
+				return
+			}
+			runs := b.all()
+			if c.after != nil {
+				<-b.Done()
+				if why := b.Gone(); !errors.Is(why, wire.ErrViolation) && !strings.Contains(why.Error(), "violation") {
+					t.Error(why)
+				}
+				// The next case needs the log.
+				restore(t, logs, good, mine)
+				return
+			}
+			if len(runs) != c.back {
+				t.Errorf("%d came back", len(runs))
+			}
+			b.Detach()
+		})
+	}
+}
+
+// restore makes the log new that a box took with it.
+func restore(t *testing.T, logs *rawlog.Store, exec string, m rawlog.Meta) {
+	t.Helper()
+	for _, ext := range []string{".log", ".idx"} {
+		if err := os.Remove(filepath.Join(logs.Dir, exec+ext)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Exec = exec
+	l := logs.Create(m)
+	l.Write(rawlog.Stdout, []byte("text"))
+	l.Leave()
+}
+
+type leftStream struct {
+	net.Conn
+	once   sync.Once
+	closed bool
+}
+
+func (s *leftStream) Detach() error {
+	s.once.Do(func() { s.Conn.Close() })
+	return nil
+}
+
+func (s *leftStream) Close() error {
+	s.once.Do(func() {
+		s.closed = true
+		s.Conn.Close()
+	})
+	return nil
+}
