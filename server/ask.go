@@ -28,6 +28,7 @@ type asker struct {
 	via    string                     // on HTTP, the stream that has the question
 	id     *mcp.RequestId             // of the question that went out, nil before
 	back   chan struct{}              // closed when it has been taken back; nil while nobody wants to know
+	gone   *mcp.RequestId             // of the last one taken back, until it is answered all the same
 }
 
 func newAsker() *asker { return &asker{turn: make(chan struct{}, 1)} }
@@ -102,7 +103,7 @@ func (a *asker) takeBack(session mcpserver.ClientSession) {
 	back := make(chan struct{})
 	a.mu.Lock()
 	id := a.id
-	a.via, a.back = "", back
+	a.via, a.back, a.gone = "", back, id
 	a.mu.Unlock()
 	if id == nil {
 		return
@@ -120,6 +121,28 @@ func (a *asker) takeBack(session mcpserver.ClientSession) {
 	case <-back:
 	case <-time.After(takeBackTime):
 	}
+}
+
+// late reports whether a message is what a client still answers to a question
+// that was taken back: an error. mcp-go would take it for a request and refuse it,
+// and the client that for the answer to the request of its own with that number.
+func (a *asker) late(message []byte) bool {
+	const most = 64 << 10 // is far more than such an error has
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.gone == nil || len(message) > most {
+		return false
+	}
+	var m struct {
+		ID     mcp.RequestId   `json:"id"`
+		Method string          `json:"method"`
+		Error  json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(message, &m) != nil || m.Method != "" || m.Error == nil || m.ID.String() != a.gone.String() {
+		return false
+	}
+	a.gone = nil
+	return true
 }
 
 // A stdioSession is mcp-go's, which asks as an asker does.

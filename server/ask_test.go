@@ -358,3 +358,23 @@ func TestQuestionsAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// What a client says of a question that was taken back is no request of its own,
+// and is not answered as one.
+func TestAnswerAfterTheQuestion(t *testing.T) {
+	s, _ := askingServer(t, 100*time.Millisecond)
+	w := serveStdio(t, s)
+	w.ask(strings.Replace(initialize(1, legacy), `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	question := w.ask(toolCall(5, "exec", `{"cmd":"touch x"}`))
+	if question.ID == nil || question.ID == 5.0 {
+		t.Fatalf("%+v", question)
+	}
+	for w.next().ID != 5.0 {
+	}
+	w.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"error":{"code":1,"message":"cancelled"}}`, question.ID))
+	for range 3 {
+		if m := w.ask(ping); m.ID != 7.0 || m.Error != nil {
+			t.Errorf("%+v", m)
+		}
+	}
+}

@@ -20,13 +20,14 @@ type lines struct {
 	in    *bufio.Reader
 	out   io.Writer // where a refusal goes
 	ended func()    // called when nothing more comes
+	asker *asker    // to whom an answer may come too late
 
 	line []byte // what was read last
 	rest []byte // the part of it that is to be passed on
 }
 
-func newLines(in io.Reader, out io.Writer, ended func()) *lines {
-	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, ended: ended}
+func newLines(in io.Reader, out *output, ended func()) *lines {
+	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, ended: ended, asker: out.asker}
 }
 
 func (l *lines) Read(p []byte) (int, error) {
@@ -58,7 +59,9 @@ func (l *lines) next() error {
 		}
 		l.line = append(l.line, part...)
 		if err == nil {
-			l.rest = l.line
+			if !l.asker.late(l.line) {
+				l.rest = l.line
+			}
 			return nil
 		}
 	}
