@@ -119,7 +119,7 @@ func offersUser(c mcp.ClientCapabilities) bool {
 // askNow asks while the call waits. The question is taken back when the call is
 // cancelled, or the user takes too long.
 func (s *Set) askNow(ctx context.Context, session eliciting, q *question, progress func(string)) (sandbox.Allowance, error) {
-	s.logger().Info("the user is asked", "box", q.call.ContainerID, "why", oneLine(q.denial.Error(), 300))
+	s.logger().Info("the user is asked", "box", q.call.ContainerID)
 	stop := beat(progress, "the user is asked whether it may run")
 	defer stop()
 	ctx, cancel := context.WithDeadline(ctx, q.until)
@@ -128,7 +128,7 @@ func (s *Set) askNow(ctx context.Context, session eliciting, q *question, progre
 		Request: mcp.Request{Method: string(mcp.MethodElicitationCreate)}, Params: q.params(),
 	})
 	if err != nil && ctx.Err() == nil {
-		s.logger().Warn("the client does not ask its user", "cause", oneLine(err.Error(), 300))
+		s.logger().Warn("the client does not ask its user", "cause", s.Manager.Secrets.Text(oneLine(err.Error(), 300)))
 	}
 	return q.verdict(result)
 }
@@ -175,7 +175,7 @@ func (s *Set) askUserBack(owner string, q *question) *mcp.CallToolResult {
 	if err := s.questions.put(owner, id, q); err != nil {
 		return Failed(stays(q.denial, "The user was not asked: "+err.Error()+"."))
 	}
-	s.logger().Info("the user is asked", "box", q.call.ContainerID, "why", oneLine(q.denial.Error(), 300))
+	s.logger().Info("the user is asked", "box", q.call.ContainerID)
 	return mcpserver.NewInputRequestBuilder(id).Elicit(askKey, q.params()).ToolResult()
 }
 
