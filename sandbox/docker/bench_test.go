@@ -54,6 +54,7 @@ func BenchmarkColdStart(b *testing.B) {
 }
 
 func benchLaunch(b *testing.B, l *Launcher, spec sandbox.Spec) {
+	defer l.Close()
 	if warm, err := l.Launch(b.Context(), "warm", spec); err != nil { // learns about the image
 		b.Fatal(err)
 	} else if err := warm.Close(); err != nil {

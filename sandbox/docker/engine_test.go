@@ -168,7 +168,7 @@ func TestEngineThatHangs(t *testing.T) {
 }
 
 // An engine that stops answering is forgotten, so that the next launch looks
-// again.
+// again, and sweeps what was left meanwhile.
 func TestLostEngineIsForgotten(t *testing.T) {
 	e := need(t)
 	path := filepath.Join(shortDir(t), "engine.sock")
@@ -180,6 +180,11 @@ func TestLostEngineIsForgotten(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
+	launch(t, l, sandbox.Spec{}).Close()
+	dead := New(Config{StateDir: l.config.StateDir, CacheDir: l.config.CacheDir})
+	defer dead.Close()
+	left := launch(t, dead, sandbox.Spec{})
+	die(t, dead)
 	target, _ := os.Readlink(path)
 	os.Remove(path)
 	first.Close() // the connections that it kept
@@ -189,6 +194,7 @@ func TestLostEngineIsForgotten(t *testing.T) {
 	}
 	os.Symlink(target, path)
 	launch(t, l, sandbox.Spec{})
+	<-left.ended
 }
 
 func TestProbe(t *testing.T) {

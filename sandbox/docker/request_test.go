@@ -206,11 +206,11 @@ func TestBadSpecs(t *testing.T) {
 			}
 		})
 	}
-	_, err := New(Config{Runtime: "runsx"}).Launch(t.Context(), "bad", sandbox.Spec{})
+	_, err := launcher(t, Config{Runtime: "runsx"}).Launch(t.Context(), "bad", sandbox.Spec{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, "runc") {
 		t.Errorf("got %v", err)
 	}
-	_, err = New(Config{SeccompProfile: file}).Launch(t.Context(), "bad", sandbox.Spec{})
+	_, err = launcher(t, Config{SeccompProfile: file}).Launch(t.Context(), "bad", sandbox.Spec{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, "not JSON") {
 		t.Errorf("got %v", err)
 	}
