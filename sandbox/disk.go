@@ -156,13 +156,14 @@ func tidies(c Command) bool {
 	return c.Shell == "" && !strings.Contains(c.Cmd, ">") && list.Check(c.Cmd, c.Env) == nil
 }
 
-// evict ends all that runs in the box but what makes room.
+// evict ends all that runs in the box but what makes room. Of a run that came back
+// not all is known that it was started with.
 func (b *Box) evict(why error) {
 	b.mu.Lock()
 	runs := slices.Collect(maps.Values(b.runs))
 	b.mu.Unlock()
 	for _, r := range runs {
-		if !tidies(r.Command) {
+		if r.back != nil || !tidies(r.Command) {
 			r.evict(why)
 		}
 	}

@@ -256,11 +256,14 @@ func (r *Run) dropped(f wire.Frame, fresh bool) error {
 }
 
 // correct puts into an exit what this program cannot have seen: how long the
-// command ran, and what the last one made of its end.
-func (c *comeback) correct(e *Exit, tookMillis int64, since time.Duration) {
-	e.Took = min(max(1, time.Duration(tookMillis)*time.Millisecond), since)
-	if c.end != nil {
-		e.Status, e.Code, e.Signal, e.Took = Status(c.end.Status), c.end.Code, c.end.Signal, max(1, c.end.Took)
+// command ran, why it was killed, and what the last one made of its end.
+func (r *Run) correct(e *Exit, tookMillis int64) {
+	e.Took = min(max(1, time.Duration(tookMillis)*time.Millisecond), time.Since(r.Started))
+	if limit := r.Command.Timeout; e.Status == Killed && r.cause == "" && limit > 0 && e.Took >= limit {
+		e.Status = TimedOut
+	}
+	if end := r.back.end; end != nil {
+		e.Status, e.Code, e.Signal, e.Took = Status(end.Status), end.Code, end.Signal, max(1, end.Took)
 	}
 }
 

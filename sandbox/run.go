@@ -402,7 +402,7 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 		e.Status = OOM
 	}
 	if r.back != nil {
-		r.back.correct(&e, body.TookMillis, time.Since(r.Started))
+		r.correct(&e, body.TookMillis)
 	}
 	r.finish(e)
 	return !body.Open, nil

@@ -19,6 +19,11 @@
 //
 // Variables that are local to a function which exits become the shell's.
 //
+// Where its host keeps the box it outlives the host, for as long as that said: it
+// looks for the next one, and keeps the last 16 MB of what runs print for it. What
+// there was of input when a host went goes to the command. Time limits are not kept
+// while nobody is there.
+//
 // It trusts neither side. Commands run with the same user id, so it makes itself
 // non-dumpable before anything else runs (they can then neither trace it nor
 // open what it has open) and catches every signal. It never forks to kill, and

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// ringBytes holds 16 MiB of output, and besides them what the last host was
-	// sent and may not have written down: unsentBytes, what is in sockets, and the
-	// heads of records.
-	ringBytes = 17 << 20
+	// ringBytes holds 16 MiB of output, and besides them what the last host was to
+	// be sent or may not have written down: unsentBytes, what sockets and a relay
+	// hold, and the heads of records.
+	ringBytes = 18 << 20
 
 	// unsentBytes is how far a host may be behind before commands wait for it.
 	unsentBytes = 512 << 10

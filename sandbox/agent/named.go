@@ -91,6 +91,9 @@ func (n *names) use(called string, env []string) (*named, error) {
 	if n.all[called] == nil {
 		n.all[called] = &name{}
 	}
+	if n.all[called].busy { // with a run that its host has forgotten, and that ends
+		return nil, unix.EBUSY
+	}
 	u := &named{name: n.all[called], names: n, state: filepath.Join(n.dir, called)}
 	u.busy = true
 	u.next = u.state + "~"         // which is in no shell's name

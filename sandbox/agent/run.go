@@ -62,13 +62,12 @@ func (a *Agent) start(f wire.Frame) error {
 	if err := body.Check(); err != nil {
 		return err
 	}
-	if a.names.busy(body.Shell) {
-		return wire.Violation("two runs at once in one named shell")
-	}
 	if a.keeper != nil {
 		if err := a.keeper.check(f.Run, body); err != nil {
 			return err
 		}
+	} else if a.names.busy(body.Shell) {
+		return wire.Violation("two runs at once in one named shell")
 	}
 	r := &run{agent: a, id: f.Run, tree: newTree(), stdin: &stdin{}, tty: body.TTY != nil, status: make(chan exitStatus, 1)}
 	step, err := r.spawn(body)

@@ -71,7 +71,8 @@
 // directory, variables, functions and options that the last command of that name
 // ended with. The host starts one of a name only when the last has ended. Each is
 // a run like any other all the same, with a shell process of its own: a name is a
-// state that is kept between runs, and "shell" in Exit says what became of it.
+// state that is kept between runs, and "shell" in Exit says what became of it. Of
+// a run that is forgotten no end is told: one that comes too soon after it is Refused.
 //
 // A host may send Stdin, StdinClose, Kill, Signal and Resize for a run that is
 // just ending; the agent ignores those for ids that it does not know. Everything
