@@ -38,12 +38,19 @@ func (b *bed) open(ctx context.Context) (err error) {
 	if b.container, err = b.engine.start(ctx); err != nil {
 		return err
 	}
-	settings := fmt.Sprintf("[images]\ndefault = %q\n\n[log]\nmax_run = \"256m\"\n", b.image)
-	if b.server, err = newServer(ctx, b.options, b.dir, settings); err != nil {
+	if b.server, err = newServer(ctx, b.options, b.dir, b.settings(0)); err != nil {
 		return err
 	}
 	b.box, err = b.server.start(ctx)
 	return err
+}
+
+// settings are those of a server on which so many boxes stand ready. One that is
+// started while something else is measured would disturb it, so most want none.
+func (o *options) settings(warm int) string {
+	most := max(o.boxes, 256)
+	return fmt.Sprintf("max_boxes = %d\n[images]\ndefault = %q\n[log]\nmax_run = \"256m\"\n[exec]\nmax_runs = %d\n[pool]\nwarm = %d\n",
+		most, o.image, most, warm)
 }
 
 // close takes away what open made, also a part of it and also after an
@@ -101,6 +108,16 @@ func (b *bed) startWays() []way {
 			undo: func(ctx context.Context) error { return b.server.stop(ctx, box) },
 		},
 	}
+}
+
+// stopWays returns the ways to end a container with all that is in it, the bare
+// one first.
+func (b *bed) stopWays() []way {
+	starts := b.startWays()
+	for i, w := range starts {
+		starts[i] = way{name: []string{"engine's API: remove", w.name}[i], prepare: w.do, do: w.undo}
+	}
+	return starts
 }
 
 func (b *bed) docker(args ...string) func(context.Context) error {

@@ -84,3 +84,26 @@ func TestPrintReadings(t *testing.T) {
 		t.Errorf("got %q", out.String())
 	}
 }
+
+// What a server logs comes in pieces of any size.
+func TestStarts(t *testing.T) {
+	const log = "12:00 INF serving\n12:01 INF box started box=b\n12:02 INF command\n"
+	for size := 1; size <= len(log); size++ {
+		var next strings.Builder
+		s := &starts{next: &next, seen: make(chan struct{}, 1)}
+		for i := 0; i < len(log); i += size {
+			if n, err := s.Write([]byte(log[i:min(i+size, len(log))])); err != nil || i+n != min(i+size, len(log)) {
+				t.Fatal(n, err)
+			}
+		}
+		if len(s.seen) != 1 || next.String() != log {
+			t.Errorf("in pieces of %d bytes: %d boxes, and passed on is %q", size, len(s.seen), next.String())
+		}
+	}
+}
+
+// BenchmarkStop stops a box, in turns with the removal of a bare container.
+func BenchmarkStop(b *testing.B) {
+	ways := newTestBed(b).stopWays()
+	compare(b, ways[0], ways[1], "x-bare")
+}

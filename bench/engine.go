@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 )
 
@@ -96,4 +99,32 @@ func (e *engine) initPid(ctx context.Context, box string) (int, error) {
 		return 0, err
 	}
 	return info.State.Pid, nil
+}
+
+// of returns the containers of a server's boxes, those that do not run too.
+func (e *engine) of(ctx context.Context, server int) ([]container.Summary, error) {
+	mine := filters.NewArgs(filters.Arg("label", "dev.warmbox.server-pid="+strconv.Itoa(server)))
+	return e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: mine})
+}
+
+// inits returns the host's pids of the first processes of a server's boxes.
+func (e *engine) inits(ctx context.Context, server int) (pids []int, err error) {
+	list, err := e.of(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		info, err := e.client.ContainerInspect(ctx, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, info.State.Pid)
+	}
+	return pids, nil
+}
+
+// volumes counts the engine's.
+func (e *engine) volumes(ctx context.Context) (int, error) {
+	list, err := e.client.VolumeList(ctx, volume.ListOptions{})
+	return len(list.Volumes), err
 }

@@ -12,6 +12,10 @@
 //
 //	go run ./bench -long 10000
 //
+// and what very many boxes cost, with
+//
+//	go run ./bench -boxes 200
+//
 // Without an engine it can tell how much a model is given to
 // read of real outputs:
 //
@@ -41,6 +45,7 @@ type options struct {
 	rounds  int
 	starts  int
 	long    int
+	boxes   int
 	tokens  bool
 	cases   string
 	stderr  io.Writer // of the server; nil: dropped
@@ -51,8 +56,9 @@ func main() {
 	flag.StringVar(&o.program, "warmbox", "bin/warmbox", "the server to measure")
 	flag.StringVar(&o.image, "image", defaultImage, "the image of all containers")
 	flag.IntVar(&o.rounds, "n", 100, "rounds of commands")
-	flag.IntVar(&o.starts, "starts", 20, "rounds of cold starts")
+	flag.IntVar(&o.starts, "starts", 20, "rounds of starts")
 	flag.IntVar(&o.long, "long", 0, "run so many short commands in one box, such as 10000, and nothing else")
+	flag.IntVar(&o.boxes, "boxes", 0, "start so many boxes, such as 200, and nothing else")
 	flag.BoolVar(&o.tokens, "tokens", false, "count what a model reads of real outputs, and nothing else")
 	flag.StringVar(&o.cases, "cases", "sandbox/summary/testdata", "the folder with those outputs")
 	verbose := flag.Bool("v", false, "show what the server logs")
@@ -78,9 +84,12 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	fmt.Fprintf(out, "%s/%s, %d CPUs, engine %s, image %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.engine.version, o.image)
-	reports := []func(context.Context, *bed, io.Writer) error{reportIdle, reportWays, reportCommands, reportStarts, reportBulk}
-	if o.long > 0 {
+	reports := []func(context.Context, *bed, io.Writer) error{reportIdle, reportWays, reportCommands, reportStarts, reportWarm, reportStops, reportBulk}
+	switch {
+	case o.long > 0:
 		reports = []func(context.Context, *bed, io.Writer) error{reportLong}
+	case o.boxes > 0:
+		reports = []func(context.Context, *bed, io.Writer) error{reportMany}
 	}
 	for _, report := range reports {
 		fmt.Fprintln(out)
@@ -137,16 +146,23 @@ func reportCommands(ctx context.Context, b *bed, out io.Writer) error {
 }
 
 func reportStarts(ctx context.Context, b *bed, out io.Writer) error {
-	ways := b.startWays()
+	return b.reportTurns(ctx, out, "cold start", "× bare", b.startWays())
+}
+
+func reportStops(ctx context.Context, b *bed, out io.Writer) error {
+	return b.reportTurns(ctx, out, "stop", "× bare", b.stopWays())
+}
+
+// reportTurns compares ways with the first of them.
+func (b *bed) reportTurns(ctx context.Context, out io.Writer, name, unit string, ways []way) error {
 	times, err := interleave(ctx, ways, b.starts)
 	if err != nil {
 		return err
 	}
-	bare := p50(times[0])
-	row(out, fmt.Sprintf("cold start, %d rounds", b.starts), "p50 ms", "p95 ms", "× bare")
+	row(out, fmt.Sprintf("%s, %d rounds", name, b.starts), "p50 ms", "p95 ms", unit)
 	for i, w := range ways {
 		p := p50(times[i])
-		row(out, w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, bare))
+		row(out, w.name, ms(p), ms(percentile(times[i], 95)), ratio(p, p50(times[0])))
 	}
 	return nil
 }

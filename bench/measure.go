@@ -13,9 +13,10 @@ import (
 
 // A way is one way to do what is compared.
 type way struct {
-	name string
-	do   func(context.Context) error
-	undo func(context.Context) error // not timed; nil: there is nothing
+	name    string
+	prepare func(context.Context) error // not timed; nil: there is nothing to
+	do      func(context.Context) error
+	undo    func(context.Context) error // as prepare
 }
 
 // warmUps are rounds whose times are dropped: caches, pools, the first box.
@@ -40,10 +41,15 @@ func interleave(ctx context.Context, ways []way, rounds int) ([][]time.Duration,
 	return times, nil
 }
 
-func timed(ctx context.Context, w way) (time.Duration, error) {
+func timed(ctx context.Context, w way) (took time.Duration, err error) {
+	if w.prepare != nil {
+		if err := w.prepare(ctx); err != nil {
+			return 0, err
+		}
+	}
 	begin := time.Now()
-	err := w.do(ctx)
-	took := time.Since(begin)
+	err = w.do(ctx)
+	took = time.Since(begin)
 	if err == nil && w.undo != nil {
 		err = w.undo(ctx)
 	}

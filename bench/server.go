@@ -60,12 +60,20 @@ type execResult struct {
 	ExitCode int    `json:"exitCode"`
 	LogPath  string `json:"logPath"`
 
+	Stdout      string `json:"stdout"`
+	ContainerID string `json:"containerId"`
+
 	replyBytes int
 }
 
+// exec runs a command in a box, "" for the client's own.
 func (s *server) exec(ctx context.Context, box, cmd string) (execResult, error) {
 	var r execResult
-	n, err := s.call(ctx, "exec", map[string]any{"containerId": box, "cmd": cmd}, &r)
+	args := map[string]any{"cmd": cmd}
+	if box != "" {
+		args["containerId"] = box
+	}
+	n, err := s.call(ctx, "exec", args, &r)
 	if err == nil && (r.Status != "exited" || r.ExitCode != 0) {
 		err = fmt.Errorf("%q ended with status %s and exit code %d", cmd, r.Status, r.ExitCode)
 	}
