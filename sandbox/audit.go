@@ -68,7 +68,7 @@ func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	}
 	switch {
 	case err == nil:
-		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Allowed))
+		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Allowed), "trace", r.trace)
 	case isDenial(err):
 		a.note("denied", b.owner, "box", b.ID, "cmd", c.Cmd, "why", err.Error())
 	}

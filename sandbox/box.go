@@ -237,7 +237,7 @@ func (b *Box) place(ctx context.Context, c Command) (*Run, error) {
 		return nil, err
 	}
 	r := newRun(b, c)
-	r.shell = shell
+	r.shell, r.trace = shell, Trace(ctx)
 	if err := b.admit(ctx, c.Patience); err != nil {
 		r.leaveShell()
 		return nil, err

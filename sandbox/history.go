@@ -47,7 +47,7 @@ func (m *Manager) Find(owner, id string) (Record, error) {
 	}
 	written := m.Logs.Written(id) // asked first: what is over then is so in the index
 	head, err := m.Logs.Head(id)
-	if err != nil || head.Owner != ownerMark(owner) {
+	if err != nil || head.Owner != ownerMark(owner) && head.Owner != ownerMark(keeper(owner)) {
 		return Record{}, Errorf(ExecNotFound, "Use an execId that exec returned; list has the recent ones. Logs are deleted when they are old.",
 			"there is no command with the execId %q", id)
 	}
@@ -239,7 +239,7 @@ func (h *history) open(owner, id string) *Run {
 func (h *history) past(owner, id string) *past {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if p := h.runs[id]; p != nil && p.owner == owner {
+	if p := h.runs[id]; p != nil && reaches(owner, p.owner) {
 		return p
 	}
 	return nil
@@ -251,7 +251,7 @@ func (h *history) list(owner string) []Record {
 	h.mu.Lock()
 	for _, p := range h.runs {
 		switch {
-		case p.owner != owner:
+		case !reaches(owner, p.owner):
 		case p.run != nil:
 			open = append(open, p.run)
 		default:

@@ -46,8 +46,8 @@ func (m *Manager) awaitIdle() {
 	}
 	next := time.Now().Add(m.Idle)
 	for _, t := range m.boxes {
-		if since, idle := t.box.idle(); idle && since.Add(m.Idle).Before(next) {
-			next = since.Add(m.Idle)
+		if since, idle := t.box.idle(); idle && since.Add(m.idleFor(t.box)).Before(next) {
+			next = since.Add(m.idleFor(t.box))
 		}
 	}
 	wait := max(0, time.Until(next))
@@ -58,12 +58,21 @@ func (m *Manager) awaitIdle() {
 	m.idleTimer.Reset(wait)
 }
 
+// idleFor is how long a box may be idle. One that waits for a server for a day
+// waits for its user as long.
+func (m *Manager) idleFor(b *Box) time.Duration {
+	if b.keepFor > 0 {
+		return max(m.Idle, m.keepFor())
+	}
+	return m.Idle
+}
+
 func (m *Manager) retireIdle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.boxes {
-		if since, idle := t.box.idle(); idle && time.Since(since) >= m.Idle {
-			m.retire(t.box, fmt.Errorf("nobody used it for %v", m.Idle))
+		if since, idle := t.box.idle(); idle && time.Since(since) >= m.idleFor(t.box) {
+			m.retire(t.box, fmt.Errorf("nobody used it for %v", m.idleFor(t.box)))
 		}
 	}
 	m.awaitIdle()
@@ -76,6 +85,10 @@ type Stats struct {
 	Starting     int
 	Ready        int
 	Hits, Misses int64
+
+	Runs    int              // that are not over
+	Ended   map[Status]int64 // how many are, by how they ended
+	Printed int64            // bytes, by all
 }
 
 // Stats returns the figures.
@@ -86,10 +99,6 @@ func (m *Manager) Stats() (s Stats) {
 	s.Boxes, s.Starting = m.standing()-m.starting, m.starting
 	for _, t := range m.boxes {
 		if _, idle := t.box.idle(); !idle && t.box.Gone() == nil {
-
-	Runs    int              // that are not over
-	Ended   map[Status]int64 // how many are, by how they ended
-	Printed int64            // bytes, by all
 			s.Busy++
 		}
 	}
@@ -109,7 +118,7 @@ func (m *Manager) evict() bool {
 	var idlest *Box
 	var since time.Time
 	for _, t := range m.boxes {
-		if at, idle := t.box.idle(); idle && (idlest == nil || at.Before(since)) {
+		if at, idle := t.box.idle(); idle && t.box.keepFor <= 0 && (idlest == nil || at.Before(since)) {
 			idlest, since = t.box, at
 		}
 	}
@@ -137,7 +146,7 @@ func (m *Manager) standing() int {
 func (m *Manager) full(owner string) error {
 	var mine []*Box
 	for _, t := range m.boxes {
-		if t.owner == owner && t.box.Gone() == nil {
+		if reaches(owner, t.owner) && t.box.Gone() == nil {
 			mine = append(mine, t.box)
 		}
 	}

@@ -50,6 +50,7 @@ type Manager struct {
 	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
 	Pool     Pool             // what stands ready
 	Idle     time.Duration    // after which a box that nobody uses is stopped; 0: never
+	KeepFor  time.Duration    // how long a kept box waits for a server; 0: DefaultKeepFor
 	Evict    bool             // where MaxBoxes stand and one more is wanted, the one that was idle for longest is stopped
 	Logger   *slog.Logger
 	Audit    *slog.Logger // told of each box and command, for the record; nil: nobody is
@@ -61,6 +62,7 @@ type Manager struct {
 	claims    map[string]chan struct{} // what somebody is at; closed when it is done
 	pool      *pool                    // nil until there is a client
 	idleTimer *time.Timer              // nil until there is a box that may be idle for too long
+	warmed    bool                     // there was a client
 	starting  int
 	closed    bool
 	life      context.Context    // of those who tend; nil until there is something to
@@ -95,7 +97,7 @@ type Request struct {
 // Start starts a box for an owner, or returns the one of that name that it has.
 func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Box, reused bool, err error) {
 	if req.Name != "" {
-		release, err := m.claim(ctx, owner+"\x00"+req.Name)
+		release, err := m.claim(ctx, keeper(owner)+"\x00"+req.Name)
 		if err != nil {
 			return nil, false, err
 		}
@@ -105,9 +107,15 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		return box, true, nil
 	}
 	spec, err := m.spec(req)
+	if err == nil {
+		spec.Keep, err = m.keep(owner, req)
+	}
 	if err != nil {
 		m.newAudit().started(owner, req, nil, err)
 		return nil, false, err
+	}
+	if box := m.back(ctx, owner, req.Name); box != nil {
+		return box, true, nil
 	}
 	if err := m.reserve(owner); err != nil {
 		return nil, false, err
@@ -165,23 +173,37 @@ func (m *Manager) adopt(box *Box, owner string, req Request, spec Spec, err erro
 	if err != nil {
 		return err
 	}
-	box.Name, box.owner, box.history, box.secrets, box.common = req.Name, owner, &m.history, m.Secrets, m.runs
-	box.commands, box.allowed, box.audit = m.Commands, &m.allowed, m.newAudit()
-	box.disk = newDiskWatch(box, m.MinFree, fillable(spec, box.Place))
+	if spec.Keep != nil {
+		owner = spec.Keep.Owner
+	}
+	box.Name, box.owner = req.Name, owner
+	m.furnish(box, spec)
+	m.enter(box)
+	return nil
+}
+
+// furnish gives a box what all boxes of the Manager share.
+func (m *Manager) furnish(b *Box, spec Spec) {
+	b.history, b.secrets, b.common = &m.history, m.Secrets, m.runs
+	b.commands, b.allowed, b.audit = m.Commands, &m.allowed, m.newAudit()
+	b.disk = newDiskWatch(b, m.MinFree, fillable(spec, b.Place))
+}
+
+// enter takes a box down as one that stands. The caller holds m.mu.
+func (m *Manager) enter(b *Box) {
 	if m.boxes == nil {
 		m.boxes = map[string]*tenancy{}
 	}
-	m.boxes[box.ID] = &tenancy{box, owner}
+	m.boxes[b.ID] = &tenancy{b, b.owner}
 	m.awaitIdle()
-	m.pending.Go(func() { m.watch(box, owner) })
-	return nil
+	m.pending.Go(func() { m.watch(b, b.owner) })
 }
 
 func (m *Manager) named(owner, name string) *Box {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.boxes {
-		if name != "" && t.owner == owner && t.box.Name == name && t.box.Gone() == nil {
+		if name != "" && reaches(owner, t.owner) && t.box.Name == name && t.box.Gone() == nil {
 			return t.box
 		}
 	}
@@ -247,11 +269,16 @@ func (m *Manager) reserve(owner string) error {
 	}
 	m.starting++
 	m.pending.Add(1)
+	m.prepare()
+	return nil
+}
+
+// prepare sees to what all boxes share. The caller holds m.mu.
+func (m *Manager) prepare() {
 	if m.runs == nil {
 		m.runs = crowdGate(cmp.Or(max(0, m.MaxRuns), DefaultMaxRuns))
 		m.tend(m.Logs.Tend)
 	}
-	return nil
 }
 
 func (m *Manager) maxBoxes() int { return cmp.Or(max(0, m.MaxBoxes), DefaultMaxBoxes) }
@@ -282,7 +309,9 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 // watch forgets a box when it is gone.
 func (m *Manager) watch(box *Box, owner string) {
 	<-box.Done()
-	box.audit.stopped(box)
+	if !box.left() {
+		box.audit.stopped(box)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.boxes, box.ID)
@@ -297,7 +326,7 @@ func (m *Manager) watch(box *Box, owner string) {
 func (m *Manager) Box(owner, id string) (*Box, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t := m.boxes[id]; t != nil && t.owner == owner {
+	if t := m.boxes[id]; t != nil && reaches(owner, t.owner) {
 		if err := t.box.Gone(); err != nil {
 			return nil, err
 		}
@@ -305,7 +334,7 @@ func (m *Manager) Box(owner, id string) (*Box, error) {
 		return t.box, nil
 	}
 	for _, d := range m.gone {
-		if d.id == id && d.owner == owner {
+		if d.id == id && reaches(owner, d.owner) {
 			return nil, d.why
 		}
 	}
@@ -360,7 +389,7 @@ func (m *Manager) Boxes(owner string) []*Box {
 	defer m.mu.Unlock()
 	var list []*Box
 	for _, t := range m.boxes {
-		if t.owner == owner {
+		if reaches(owner, t.owner) {
 			list = append(list, t.box)
 		}
 	}
@@ -378,18 +407,19 @@ func (m *Manager) Stop(owner, id string) error {
 	return nil
 }
 
-// Release ends all that an owner has.
+// Release ends all that an owner has but the boxes that are kept.
 func (m *Manager) Release(owner string) {
 	m.mu.Lock()
 	delete(m.own, owner)
 	m.mu.Unlock()
-	closeAll(m.Boxes(owner))
+	closeAll(slices.DeleteFunc(m.Boxes(owner), func(b *Box) bool { return b.keepFor > 0 }))
 	m.history.forget(owner)
 	m.allowed.forget(owner)
 }
 
 // Close ends every box and returns when they are gone, those too that are just
-// being launched. Nothing can be started afterwards.
+// being launched. Boxes that are kept it leaves as they are. Nothing can be started
+// afterwards.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -410,7 +440,7 @@ func (m *Manager) Close() {
 		m.pool.ready = nil
 	}
 	m.mu.Unlock()
-	closeAll(list)
+	m.leaveAll(list)
 	m.pending.Wait()
 }
 
@@ -418,6 +448,21 @@ func closeAll(list []*Box) {
 	var wg sync.WaitGroup
 	for _, b := range list {
 		wg.Go(b.Close)
+	}
+	wg.Wait()
+}
+
+// leaveAll closes boxes, and leaves those that are kept to a later program.
+func (m *Manager) leaveAll(list []*Box) {
+	var wg sync.WaitGroup
+	for _, b := range list {
+		wg.Go(func() {
+			if b.keepFor <= 0 {
+				b.Close()
+			} else if err := b.Detach(); err != nil {
+				m.logger().Warn("a kept box may not come back", "box", b.ID, "err", err)
+			}
+		})
 	}
 	wg.Wait()
 }

@@ -70,12 +70,20 @@ type demand struct {
 	at    time.Time
 }
 
-// Warm tells the Manager that a client is there: from now on boxes stand ready.
-// It does not wait for them. It costs next to nothing to call it again.
+// Warm tells the Manager that a client is there: from now on boxes stand ready,
+// and those that were kept come back. It does not wait for them. It costs next to
+// nothing to call it again.
 func (m *Manager) Warm() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.Pool.Warm <= 0 {
+	if m.closed {
+		return
+	}
+	if !m.warmed {
+		m.warmed = true
+		m.tend(func(ctx context.Context) { m.comeBack(ctx) })
+	}
+	if m.Pool.Warm <= 0 {
 		return
 	}
 	if m.pool == nil {

@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -165,6 +167,7 @@ type Run struct {
 	over   chan struct{} // closed when nothing more can come
 	room   chan struct{} // has a token when the agent took of our stdin
 	shell  *gate         // of its named shell, nil where it has none
+	trace  string        // the call that it was started by
 
 	back *comeback // not nil where a program before this one started it
 
@@ -442,6 +445,9 @@ func (r *Run) finish(e Exit) {
 	}
 	r.settle(e)
 	r.Box.audit.ended(r)
+	if l := r.Box.logger; l.Enabled(context.Background(), slog.LevelDebug) {
+		l.Debug("run ended", "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
+	}
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }
 

@@ -32,7 +32,8 @@ func startTool() mcp.Tool {
 		RawInputSchema: json.RawMessage(`{"type":"object","properties":{
 			"image":{"type":"string"},
 			"name":{"type":"string","description":"your word for it"},
-			"env":{"type":"object","additionalProperties":{"type":"string"}}
+			"env":{"type":"object","additionalProperties":{"type":"string"}},
+			"keep":{"type":"boolean","description":"outlive the server; needs a name, which gives it back later"}
 			},"additionalProperties":false}`),
 		RawOutputSchema: json.RawMessage(startOutput),
 		Annotations:     hints("Start a container", false, false),
@@ -42,10 +43,11 @@ func startTool() mcp.Tool {
 type startArgs struct {
 	image, name string
 	env         map[string]string
+	keep        bool
 }
 
 func (a *startArgs) params() []param {
-	return []param{{"image", &a.image}, {"name", &a.name}, {"env", &a.env}}
+	return []param{{"image", &a.image}, {"name", &a.name}, {"env", &a.env}, {"keep", &a.keep}}
 }
 
 func (a *startArgs) check() error {
@@ -101,7 +103,7 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	}
 	begin := time.Now()
 	box, reused, err := s.Manager.Start(ctx, s.owner(ctx), sandbox.Request{
-		Image: args.image, Name: args.name, Env: args.env, Progress: progressOf(ctx, req),
+		Image: args.image, Name: args.name, Env: args.env, Keep: args.keep, Progress: progressOf(ctx, req),
 	})
 	if err != nil {
 		return Failed(err), nil

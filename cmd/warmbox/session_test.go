@@ -22,9 +22,12 @@ func connectClient(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: connect FLAGS...")
 	}
+	if before := *ts.Value(clientKey{}).(**mcp.ClientSession); before != nil {
+		ts.Check(before.Close()) // and with it its server ends
+	}
 	cmd := exec.Command("warmbox", append([]string{"stdio"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "DOCKER_HOST", "WARMBOX_BACKEND", "WARMBOX_EXEC_WHITELIST", "DEPLOY_KEY"} {
+	for _, name := range []string{"HOME", "PATH", "DOCKER_HOST", "WARMBOX_BACKEND", "WARMBOX_EXEC_WHITELIST", "WARMBOX_POOL_WARM", "DEPLOY_KEY"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+filepath.Join(ts.Getenv("HOME"), "state"))

@@ -31,6 +31,7 @@ type settings struct {
 	TmpSize        size     `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
 	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
 	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"how long a box stands in which nothing runs and that nobody uses; 0: for ever"`
+	KeepFor        duration `toml:"keep_for" default:"24h" help:"how long a box that is kept waits for a server, or stands unused"`
 	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"what comes of one box too many: refuse, or evict, the one that was idle for longest makes room"`
 
 	AuditFile string `toml:"audit_file" arg:"FILE" help:"where each box and command is written down, a line of JSON each; if empty, nowhere"`
@@ -71,8 +72,8 @@ type settings struct {
 	Commands struct {
 		Allow    []string            `toml:"allow" flag:"exec-whitelist" help:"the only commands that may run, by their first words: go test,ls; default stands for a list of usual ones; if empty, all may"`
 		Deny     []string            `toml:"deny" help:"commands that may not run, though others that begin alike may"`
-		Release  []string            `toml:"release" arg:"NAMES" help:"variables that commands may set although they choose what code runs, such as GOFLAGS"`
 		OnDeny   string              `toml:"on_deny" default:"deny" arg:"MODE" help:"what becomes of a command that the list does not have: deny, or ask, the user, where the client can"`
+		Release  []string            `toml:"release" arg:"NAMES" help:"variables that commands may set although they choose what code runs, such as GOFLAGS"`
 		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"by entry of the two lists, commands that must be allowed or denied; in the file only"`
 	} `toml:"commands"`
 
