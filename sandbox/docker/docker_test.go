@@ -82,6 +82,22 @@ func launcher(t *testing.T, config Config) *Launcher {
 	return l
 }
 
+// neighbour returns another program on the same host.
+func neighbour(t *testing.T, l *Launcher) *Launcher {
+	t.Helper()
+	p := New(l.config)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// die does to a launcher what the kernel does when its program is killed.
+func die(t *testing.T, l *Launcher) {
+	t.Helper()
+	if err := l.alive.release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // shortDir returns a directory whose name is short enough for a socket in it.
 func shortDir(t *testing.T) string {
 	t.Helper()

@@ -41,14 +41,20 @@ func waitLock(ctx context.Context, path string) (*lock, error) {
 }
 
 // tryLock takes the lock of a file if it is free.
-func tryLock(path string, flags int) (*lock, error) {
+func tryLock(path string, flags int) (*lock, error) { return openLock(path, flags, false) }
+
+// lookAt takes the lock of a file together with others who only look. Nobody has
+// it then, and whoever wants it waits.
+func lookAt(path string) (*lock, error) { return openLock(path, 0, true) }
+
+func openLock(path string, flags int, shared bool) (*lock, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|noFollow|flags, 0o600)
 		if err != nil {
 			return nil, err
 		}
 		l := &lock{f, path}
-		if err := flock(f); err != nil {
+		if err := flock(f, shared); err != nil {
 			f.Close()
 			return nil, err
 		}
@@ -68,7 +74,7 @@ func still(f *os.File, path string) bool {
 
 // held reports whether somebody has the lock. In doubt somebody does.
 func held(path string) bool {
-	l, err := tryLock(path, 0)
+	l, err := lookAt(path)
 	if err == nil {
 		l.release()
 	}

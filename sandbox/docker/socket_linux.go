@@ -95,7 +95,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = flock(f)
+	err = flock(f, false)
 	if err == nil && !still(f, dir) {
 		err = fs.ErrNotExist
 	}

@@ -120,9 +120,11 @@ func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
+	attended, done := e.attend(ctx)
+	defer done()
+	found, err := e.ContainerList(attended, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
 	if err != nil {
-		return nil, err
+		return nil, orSilence(attended, err)
 	}
 	var list []Standing
 	for _, c := range found {
@@ -196,7 +198,7 @@ const waitMargin = time.Minute
 // box waited long enough. The first who finds it free notes until when that is:
 // programs that are killed note nothing.
 func waiting(path string, most time.Duration) (alive, over bool) {
-	lock, err := tryLock(path, 0)
+	lock, err := lookAt(path)
 	if err != nil {
 		return errors.Is(err, errHeld), errors.Is(err, fs.ErrNotExist)
 	}

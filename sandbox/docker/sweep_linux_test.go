@@ -20,22 +20,6 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// neighbour returns another program on the same host.
-func neighbour(t *testing.T, l *Launcher) *Launcher {
-	t.Helper()
-	p := New(l.config)
-	t.Cleanup(func() { p.Close() })
-	return p
-}
-
-// die does to a launcher what the kernel does when its program is killed.
-func die(t *testing.T, l *Launcher) {
-	t.Helper()
-	if err := l.alive.release(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // stand makes a container that is none of a launcher's own making, with labels.
 func stand(t *testing.T, e *engine, command []string, labels map[string]string) (id string) {
 	t.Helper()
