@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -304,68 +305,135 @@ func TestSiteServer(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// TestKilledOften kills servers at random points: the log has all that the command
-// printed, once and in order.
-func TestKilledOften(t *testing.T) {
-	const rounds = 30
+// serve runs a server for a while and kills it. The first one starts a command, and
+// lives on until that is known. It reports whether a later one had its box back.
+func (s *site) serve(cmd string, life time.Duration) (exec string, back bool) {
+	s.t.Helper()
+	c := execSelf("-test.run=^TestSiteServer$")
+	c.Env = append(os.Environ(), serverEnv+"="+strings.Join([]string{s.path, s.logs.Dir, cmd}, " "))
+	in, _ := c.StdinPipe()
+	defer in.Close()
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if cmd != "" {
+		for lines := bufio.NewScanner(out); exec == "" && lines.Scan(); {
+			exec, _ = strings.CutPrefix(lines.Text(), "run ")
+		}
+	}
+	time.Sleep(life)
+	c.Process.Kill()
+	rest, _ := io.ReadAll(out)
+	c.Wait()
+	return exec, strings.Contains(string(rest), "back\n")
+}
+
+func execSelf(args ...string) *exec.Cmd { return exec.Command("/proc/self/exe", args...) }
+
+// killOften kills servers at random points while a command runs, lets it be alone
+// until away returns, and then returns what the log tells of it in the end.
+func (s *site) killOften(cmd string, rounds int, most time.Duration, away func()) *rawlog.Index {
+	s.t.Helper()
 	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	s.t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	s := newSite(t)
 	s.dir = filepath.Dir(s.path)
+	id, _ := s.serve(cmd, 10*time.Millisecond)
 	backs := 0
-	server := func(cmd string, life time.Duration) (id string) {
-		c := exec.Command("/proc/self/exe", "-test.run=^TestSiteServer$")
-		c.Env = append(os.Environ(), serverEnv+"="+strings.Join([]string{s.path, s.logs.Dir, cmd}, " "))
-		in, _ := c.StdinPipe()
-		defer in.Close()
-		out, err := c.StdoutPipe()
-		if err == nil {
-			err = c.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if cmd != "" {
-			for lines := bufio.NewScanner(out); id == "" && lines.Scan(); {
-				id, _ = strings.CutPrefix(lines.Text(), "run ")
-			}
-		}
-		time.Sleep(life)
-		c.Process.Kill()
-		rest, _ := io.ReadAll(out)
-		backs += strings.Count(string(rest), "back\n")
-		c.Wait()
-		return id
-	}
-	id := server("i=0; until [ -e stop ]; do echo $((i++)); done; exit 6", 10*time.Millisecond)
 	for range rounds {
-		server("", time.Duration(random.IntN(200))*time.Millisecond)
+		if _, back := s.serve("", time.Duration(random.Int64N(int64(most)))); back {
+			backs++
+		}
 	}
+	s.t.Logf("back %d times of %d", backs, rounds)
+	away()
 	if err := os.WriteFile(filepath.Join(s.dir, "stop"), nil, 0o600); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	b := s.mustResume()
 	r := b.history.open("me", id)
 	if r == nil {
-		t.Fatalf("%s did not come back", id)
+		s.t.Fatalf("%s did not come back", id)
 	}
 	if e := s.over(r); e.Code != 6 || e.Status != Exited {
-		t.Errorf("%+v", e)
+		s.t.Errorf("%+v", e)
 	}
+	x, err := s.logs.Head(id)
+	if err != nil || x.Totals == nil {
+		s.t.Fatalf("%+v, %v", x, err)
+	}
+	b.Close()
+	return x
+}
+
+// TestKilledOften kills servers at random points: the log has all that the command
+// printed, once and in order.
+func TestKilledOften(t *testing.T) {
+	s := newSite(t)
+	x := s.killOften("i=0; until [ -e stop ]; do echo $((i++)); done; exit 6", 20, 400*time.Millisecond, func() {})
 	n := 0
-	for line := range strings.Lines(s.logged(id)) {
+	for line := range strings.Lines(s.logged(x.Exec)) {
 		if line != fmt.Sprintln(n) {
 			t.Fatalf("%q instead of %d", line, n)
 		}
 		n++
 	}
-	x, err := s.logs.Head(id)
-	if err != nil || x.Totals == nil || !x.Totals.Complete || x.Totals.Lines != int64(n) || len(x.Gaps) > 0 {
-		t.Errorf("%+v, %v; %d lines", x.Totals, err, n)
+	if !x.Totals.Complete || x.Totals.Lines != int64(n) || len(x.Gaps) > 0 {
+		t.Errorf("%+v; %d lines", x.Totals, n)
 	}
-	t.Logf("%d lines, back %d times in %d rounds", n, backs, rounds)
-	b.Close()
+	t.Logf("%d lines", n)
+}
+
+// TestKilledInAFlood does so while more is printed than is kept: what the log has
+// is right at its place, and what it lacks is counted to the byte.
+func TestKilledInAFlood(t *testing.T) {
+	s := newSite(t)
+	x := s.killOften("i=10000000; until [ -e stop ]; do seq $i $((i += 199999)); ((i++)); echo $i >last; sleep 0.02; done; exit 6", 6, 600*time.Millisecond, func() {
+		for had, deadline := s.lines(), time.Now().Add(time.Minute); 9*(s.lines()-had) < 30<<20; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it waits for somebody")
+			}
+		}
+	})
+	lines := s.lines()
+	if x.Totals.Bytes != 9*lines || x.Totals.Lines != lines || x.Totals.Lost != x.Totals.Bytes-x.Totals.Kept {
+		t.Errorf("%+v, and %d lines were printed", x.Totals, lines)
+	}
+	text := s.logged(x.Exec)
+	at, off := int64(0), int64(0) // of what was printed, in the log
+	var line []byte
+	for _, g := range append(x.Gaps, rawlog.Gap{Off: int64(len(text))}) {
+		for off < g.Off {
+			line = append(strconv.AppendInt(line[:0], 10000000+at/9, 10), '\n')
+			part := line[at%9:][:min(9-at%9, g.Off-off)]
+			if !strings.HasPrefix(text[off:], string(part)) {
+				t.Fatalf("%.20q at %d of the log, byte %d of the output, not %q", text[off:], off, at, part)
+			}
+			at, off = at+int64(len(part)), off+int64(len(part))
+		}
+		at += g.Bytes
+	}
+	if at != x.Totals.Bytes || x.Totals.Lost < 8<<20 {
+		t.Errorf("bytes and gaps are %d, not %d; %d were lost", at, x.Totals.Bytes, x.Totals.Lost)
+	}
+	t.Logf("%d of %d bytes were lost, in %d gaps", x.Totals.Lost, x.Totals.Bytes, len(x.Gaps))
+}
+
+// lines is how many lines the flood has printed, of 9 bytes.
+func (s *site) lines() int64 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		var n int64
+		text, _ := os.ReadFile(filepath.Join(s.dir, "last"))
+		if fmt.Sscan(string(text), &n); n > 0 { // else it is just being written
+			return n - 10000000
+		}
+	}
+	s.t.Fatal("it does not say how much it has printed")
+	return 0
 }
 
 // TestLyingOnComingBack sees that what an agent says of runs from before counts

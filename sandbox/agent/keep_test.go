@@ -284,6 +284,65 @@ func TestManyHosts(t *testing.T) {
 	t.Logf("%d hosts", cuts)
 }
 
+// TestFlood cuts the stream of a command that prints more than is kept, over and
+// over: what comes is what was printed at its place, and with what is told to be
+// lost it is all.
+func TestFlood(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	k := keep(t, time.Hour)
+	h, _ := k.host()
+	const lines = 8 << 20 // of 9 bytes
+	run := h.run(wire.StartBody{Cmd: fmt.Sprintf("seq 10000000 %d", 10000000+lines-1), Tag: "e-1"})
+	h.read(wire.Started)
+	at, lost := int64(0), int64(0)
+	for ended := false; !ended; {
+		for quota := random.IntN(8 << 20); quota > 0 && !ended; {
+			f, err := h.r.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch f.Kind {
+			case wire.Dropped:
+				var to, feeds int64
+				if err := wire.Counts(f, &to, &feeds); err != nil || to <= at || feeds != to/9 {
+					t.Fatalf("dropped from %d to %d, with %d line feeds, %v", at, to, feeds, err)
+				}
+				lost += to - at
+				at = to
+			case wire.Stdout:
+				p := f.Payload[:min(len(f.Payload), quota)]
+				if !bytes.Equal(p, numbers(at, len(p))) {
+					t.Fatalf("%.30q at %d, not %q", p, at, numbers(at, 30))
+				}
+				at += int64(len(p))
+				quota -= len(p)
+			case wire.Exit:
+				ended = true
+			}
+		}
+		k.leave(h)
+		time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond) // nobody is there
+		h, _ = k.host()
+		h.resume(run, at)
+	}
+	if at != 9*lines || lost == 0 {
+		t.Errorf("it ended at %d of %d, of which %d were lost", at, 9*lines, lost)
+	}
+	t.Logf("%d of %d bytes were lost", lost, at)
+}
+
+// numbers is what seq 10000000 prints at an offset.
+func numbers(at int64, n int) []byte {
+	var text []byte
+	for i := at / 9; len(text) < n+9; i++ {
+		text = strconv.AppendInt(text, 10000000+i, 10)
+		text = append(text, '\n')
+	}
+	return text[at%9:][:n]
+}
+
 // TestKeptShells sees that what named shells hold, input and signals go on.
 func TestKeptShells(t *testing.T) {
 	k := keep(t, time.Hour)

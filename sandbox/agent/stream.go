@@ -34,7 +34,7 @@ const (
 
 	// maxDialPause is between two looks for the next host: what a server that was
 	// started again is kept waiting at most, and cheap enough for a day.
-	maxDialPause = time.Second
+	maxDialPause = 500 * time.Millisecond
 
 	// greetPatience is how long one that comes later may take to speak, so that
 	// none which hangs keeps out the next.
