@@ -364,3 +364,40 @@ func TestKeptBoxEndsWithItsTime(t *testing.T) {
 		nothingKept(t, next)
 	})
 }
+
+// While a program waits for the agent of a kept box, commands in it can knock too.
+func TestStrangersDoNotComeBackAsTheAgent(t *testing.T) {
+	l := launcher(t, Config{ForcePath: pathSocket})
+	b := keep(t, l, "kept", time.Hour)
+	h := greetKept(t, b, time.Hour, false)
+	crowd := wire.ID{1}
+	h.say(wire.Start, crowd, wire.StartBody{Tag: "crowd", Cmd: `for i in 1 2 3 4 5 6 7 8; do python3 -c '` + knock + `' & done; echo up; wait`})
+	h.expect(crowd, "up\n")
+	if err := (keptBox{b}).Detach(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		begun := time.Now()
+		b = redial(t, l, "kept")
+		t.Logf("back after %v", time.Since(begun))
+		h = greetKept(t, b, time.Hour, true)
+		if err := (keptBox{b}).Detach(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := redial(t, l, "kept").Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+const knock = `
+import socket
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    try:
+        s.connect("/run/warmbox/agent.sock")
+        s.send(b"\xb0\x01" + bytes(22))
+        s.recv(1)
+    except OSError:
+        pass
+    s.close()`
