@@ -105,6 +105,9 @@ func (l *Launcher) hostLabel() string {
 // one user and one state directory. An engine serves several, and what is not of
 // ours is not ours to judge.
 func (l *Launcher) hostID() (string, error) {
+	if host := l.hostLabel(); host != "" {
+		return host, nil
+	}
 	dir, err := l.ownDir()
 	if err != nil {
 		return "", err
