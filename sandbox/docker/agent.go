@@ -140,10 +140,8 @@ func (l *Launcher) withIdle(ctx context.Context, e *engine, f facts, mounts []mo
 		return err
 	}
 	err = do(created.ID)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchGrace)
-	defer cancel()
-	if rerr := e.ContainerRemove(ctx, created.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); rerr != nil && !gone(rerr) && err == nil {
-		err = fmt.Errorf("remove container: %w", rerr)
+	if rerr := e.discard(ctx, created.ID, launchGrace); err == nil {
+		err = rerr
 	}
 	return err
 }

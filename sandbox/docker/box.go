@@ -32,11 +32,12 @@ type box struct {
 	covers   []cover   // to be verified before the stream is taken
 	stream   io.ReadWriteCloser
 
-	stderr *sandbox.LastLines // the agent's
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup      // attach and wait, which end with cancel
-	ended  chan struct{}       // closed when the container is gone, or nobody can say
-	end    *sandbox.EndedError // valid after ended; nil if nobody can say
+	stderr  *sandbox.LastLines // the agent's
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup      // attach and wait, which end with cancel
+	ended   chan struct{}       // closed when the container is gone, or nobody can say
+	end     *sandbox.EndedError // valid after ended; nil if nobody can say
+	unheard error               // valid after ended; why nobody can
 
 	closing atomic.Bool
 	close   sync.Once
@@ -104,6 +105,7 @@ func (b *box) await(results <-chan container.WaitResponse, errs <-chan error, at
 	defer close(b.ended)
 	select {
 	case err := <-errs:
+		b.unheard = err
 		b.logger.Debug("nobody says how the container ended", "box", b.id, "err", err)
 	case r := <-results:
 		select {
@@ -193,22 +195,29 @@ func (b *box) Read(p []byte) (int, error) {
 	if b.closing.Load() {
 		return 0, net.ErrClosed
 	}
-	if b.end != nil {
+	switch {
+	case b.end != nil:
 		return 0, b.end
+	case b.unheard != nil:
+		return 0, fmt.Errorf("the engine that had it was lost or restarted (%s)", reason(b.unheard))
 	}
 	return 0, err
 }
 
 // Close ends the box and takes back all that its launch took.
 func (b *box) Close() error {
-	b.close.Do(func() { b.err = b.remove() })
+	b.close.Do(func() { b.err = b.remove(context.Background()) })
 	return b.err
 }
 
-func (b *box) remove() error {
+// abandon closes a box whose launch did not come to its end. ctx is the launch's,
+// which may be the first to know that the engine hangs.
+func (b *box) abandon(ctx context.Context) {
+	b.close.Do(func() { b.err = b.remove(ctx) })
+}
+
+func (b *box) remove(ctx context.Context) error {
 	b.hangUp()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
 	err := b.removeContainer(ctx)
 	b.letGo()
 	b.workspace.release()
@@ -239,34 +248,14 @@ func (b *box) letGo() {
 	b.tasks.Wait()
 }
 
-// removeContainer has the engine kill and remove the container, and waits
-// until it is gone. The agent is not asked: it may be anything by now.
+// removeContainer has the engine kill and remove the container. The agent is not
+// asked: it may be anything by now.
 func (b *box) removeContainer(ctx context.Context) error {
 	if b.container == "" {
 		return nil
 	}
-	err := b.engine.ContainerRemove(ctx, b.container, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if gone(err) && !errdefs.IsNotFound(err) {
-		err = b.vanish(ctx) // the engine is at it already, because of AutoRemove
-	}
-	if err != nil && !gone(err) {
-		return fmt.Errorf("remove container %.12s of box %s: %w", b.container, b.id, err)
+	if err := b.engine.discard(ctx, b.container, closeTime); err != nil {
+		return fmt.Errorf("box %s: %w", b.id, err)
 	}
 	return nil
-}
-
-// vanish waits until the engine does not know the container any more.
-func (b *box) vanish(ctx context.Context) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, err := b.engine.ContainerInspect(ctx, b.container); err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

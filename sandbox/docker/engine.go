@@ -62,7 +62,8 @@ type engine struct {
 	api
 	endpoint endpoint
 	info     system.Info
-	podman   bool // behind Docker's API
+	podman   bool     // behind Docker's API
+	errands  *errands // of whoever connected
 }
 
 // answerTime is how long an engine may take to say that it is there, all
@@ -88,6 +89,7 @@ func (l *Launcher) connect(ctx context.Context) (*engine, error) {
 		e.Close()
 		return l.engine, nil
 	}
+	e.errands = l.errands
 	l.engine = e
 	l.logger.Debug("engine found", "engine", e.endpoint.Host, "by", e.endpoint.Found, "version", e.info.ServerVersion)
 	return e, nil
@@ -112,7 +114,7 @@ func (l *Launcher) lost(ctx context.Context, e *engine, err error) error {
 // answers reports whether err is something that the engine said, and not the
 // want of an answer.
 func (e *engine) answers(err error) bool {
-	return !client.IsErrConnectionFailed(err) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, errNoUpgrade)
+	return !client.IsErrConnectionFailed(err) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, errNoUpgrade) && !errors.Is(err, errSilent)
 }
 
 // find asks all endpoints at once and takes the first in their order that
@@ -232,21 +234,6 @@ func cause(ctx context.Context, c api, err error) error {
 		conn.Close()
 	}
 	return err
-}
-
-// create makes a container. It waits for the engine's answer even when ctx is
-// done meanwhile: a container whose id nobody heard could not be removed.
-func (e *engine) create(ctx context.Context, config *container.Config, host *container.HostConfig) (container.CreateResponse, error) {
-	if ctx.Err() != nil {
-		return container.CreateResponse{}, ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), launchGrace)
-	defer cancel()
-	created, err := e.ContainerCreate(ctx, config, host, nil, nil, "")
-	if err != nil {
-		return created, fmt.Errorf("create container: %w", err)
-	}
-	return created, nil
 }
 
 // gone reports whether the engine says that what was to be removed is not

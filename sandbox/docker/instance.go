@@ -59,6 +59,7 @@ func (l *Launcher) Close() error {
 		l.stopSweep()
 	}
 	l.sweeps.Wait()
+	l.errands.close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.engine != nil {

@@ -171,9 +171,11 @@ func (l *Launcher) Redial(ctx context.Context, k sandbox.Kept) (io.ReadWriteClos
 		return nil, err
 	}
 	l.arrive(e)
-	b, err := l.redial(ctx, e, k.ID)
+	attended, done := e.attend(ctx)
+	defer done()
+	b, err := l.redial(attended, e, k.ID)
 	if err != nil {
-		return nil, l.lost(ctx, e, err)
+		return nil, l.lost(ctx, e, orSilence(attended, err))
 	}
 	return keptBox{b}, nil
 }

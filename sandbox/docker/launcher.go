@@ -60,6 +60,8 @@ type Launcher struct {
 	paths  map[string]string // by the engine's key; "" is not known
 	said   map[string]bool   // notes that were said already
 
+	errands *errands // for engines that hang
+
 	looks sync.Mutex // held while an image is looked into or an agent is installed
 
 	alive *lock  // says that this launcher lives; nil before the first launch
@@ -103,6 +105,7 @@ func New(config Config) *Launcher {
 		images:   make(map[string]facts),
 		paths:    make(map[string]string),
 		said:     make(map[string]bool),
+		errands:  newErrands(),
 	}
 }
 
@@ -122,9 +125,11 @@ func (l *Launcher) Launch(ctx context.Context, id string, spec sandbox.Spec) (io
 		return nil, err
 	}
 	l.arrive(e)
-	b, err := l.launch(ctx, e, id, spec)
+	attended, done := e.attend(ctx)
+	defer done()
+	b, err := l.launch(attended, e, id, spec)
 	if err != nil {
-		return nil, l.lost(ctx, e, err)
+		return nil, l.lost(ctx, e, orSilence(attended, err))
 	}
 	if spec.Keep != nil {
 		return keptBox{b}, nil
@@ -176,7 +181,7 @@ func (l *Launcher) start(ctx context.Context, e *engine, p *plan, path string) (
 	b := l.newBox(e, p.id)
 	defer func() {
 		if err != nil {
-			b.Close()
+			b.abandon(ctx)
 		}
 	}()
 	c, err := l.prepare(ctx, e, p, path, b)

@@ -40,13 +40,15 @@ func (l *Launcher) Probe(ctx context.Context) (Engine, error) {
 	if err != nil {
 		return Engine{}, err
 	}
-	version, err := e.ServerVersion(ctx)
+	attended, done := e.attend(ctx)
+	defer done()
+	version, err := e.ServerVersion(attended)
 	if err != nil {
-		return Engine{}, l.lost(ctx, e, fmt.Errorf("ask the engine for its version: %w", err))
+		return Engine{}, l.lost(ctx, e, orSilence(attended, fmt.Errorf("ask the engine for its version: %w", err)))
 	}
-	_, err = e.ImageInspect(ctx, l.config.DefaultImage)
+	_, err = e.ImageInspect(attended, l.config.DefaultImage)
 	if err != nil && !errdefs.IsNotFound(err) {
-		return Engine{}, l.lost(ctx, e, fmt.Errorf("inspect image %s: %w", l.config.DefaultImage, err))
+		return Engine{}, l.lost(ctx, e, orSilence(attended, fmt.Errorf("inspect image %s: %w", l.config.DefaultImage, err)))
 	}
 	i := e.info
 	found := Engine{
