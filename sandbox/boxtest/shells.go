@@ -72,7 +72,7 @@ func testKilledShell(t *testing.T, s *suite) {
 		return start(t, s.box, c)
 	}
 	want(t, wait(t, in(sandbox.Command{Cmd: "cd /usr; x=before; echo $x"})), 0, "before\n")
-	run := in(sandbox.Command{Cmd: "cd /; x=changed; echo up; sleep 1000"})
+	run := in(sandbox.Command{Cmd: "cd /; x=changed; sh -c 'echo up; exec sleep 1000'"})
 	printed(t, run, "up")
 	run.Kill()
 	if r := wait(t, run); r.Status != sandbox.Killed || r.Shell != sandbox.ShellKept {
@@ -84,7 +84,7 @@ func testKilledShell(t *testing.T, s *suite) {
 	}
 	want(t, wait(t, in(sandbox.Command{Cmd: "echo $PWD $x"})), 0, "/usr before\n")
 	// ^C is no kill: what was before it is kept, as at a prompt.
-	run = in(sandbox.Command{Cmd: "cd /; x=changed; echo up; sleep 1000"})
+	run = in(sandbox.Command{Cmd: "cd /; x=changed; sh -c 'echo up; exec sleep 1000'"})
 	printed(t, run, "up")
 	if err := run.Signal("INT"); err != nil {
 		t.Error(err)
