@@ -120,11 +120,9 @@ func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	attended, done := e.attend(ctx)
-	defer done()
-	found, err := e.ContainerList(attended, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
+	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
 	if err != nil {
-		return nil, orSilence(attended, err)
+		return nil, err
 	}
 	var list []Standing
 	for _, c := range found {
