@@ -380,7 +380,7 @@ func TestStrangersDoNotComeBackAsTheAgent(t *testing.T) {
 		begun := time.Now()
 		b = redial(t, l, "kept")
 		t.Logf("back after %v", time.Since(begun))
-		h = greetKept(t, b, time.Hour, true)
+		greetKept(t, b, time.Hour, true)
 		if err := (keptBox{b}).Detach(); err != nil {
 			t.Fatal(err)
 		}

@@ -120,9 +120,11 @@ func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
+	attended, done := e.attend(ctx)
+	defer done()
+	found, err := e.ContainerList(attended, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
 	if err != nil {
-		return nil, err
+		return nil, orSilence(attended, err)
 	}
 	var list []Standing
 	for _, c := range found {

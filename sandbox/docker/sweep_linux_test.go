@@ -74,7 +74,7 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 	made := anonymous(t, left)
 	never := stand(t, left.engine, []string{agentPath, "serve"}, labelsOf(dead, nil))
 	look := stand(t, left.engine, []string{agentPath}, labelsOf(dead, map[string]string{labelPrefix + "box": ""}))
-	sockets, lock, err := passingDir()
+	_, lock, err := passingDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 	if got := sweep(t, l, false); len(got) != 1 {
 		t.Errorf("of a launcher that lives %v is taken, want the directory alone", got)
 	}
-	sockets, lock, err = passingDir()
+	sockets, lock, err := passingDir()
 	if err != nil {
 		t.Fatal(err)
 	}
