@@ -90,6 +90,9 @@ func (l *Launcher) sweep(ctx context.Context, e *engine, all bool) ([]Swept, err
 	var took []Swept
 	var errs []error
 	for _, s := range boxes {
+		if ctx.Err() != nil {
+			return took, ctx.Err()
+		}
 		swept, err := l.sweepBox(ctx, e, s, all)
 		if err != nil || swept == nil {
 			delete(loose, s.ID)
