@@ -258,7 +258,7 @@ func (r *Run) dropped(f wire.Frame, fresh bool) error {
 // correct puts into an exit what this program cannot have seen: how long the
 // command ran, why it was killed, and what the last one made of its end.
 func (r *Run) correct(e *Exit, tookMillis int64) {
-	e.Took = min(max(1, time.Duration(tookMillis)*time.Millisecond), time.Since(r.Started))
+	e.Took = max(1, min(time.Duration(tookMillis)*time.Millisecond, time.Since(r.Started)))
 	if limit := r.Command.Timeout; e.Status == Killed && r.cause == "" && limit > 0 && e.Took >= limit {
 		e.Status = TimedOut
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,15 @@ func (s *siteStream) Close() error {
 	return nil
 }
 
-func (s *site) open(ctx context.Context) *Box {
+func (s *site) open(ctx context.Context) *Box { return s.openAs(ctx, true) }
+
+func (s *site) openAs(ctx context.Context, kept bool) *Box {
 	s.t.Helper()
-	b, err := openBox(ctx, s.kept.ID, s.stream(), Spec{Keep: &s.kept.Keep}, s.logs, slog.New(slog.DiscardHandler))
+	var spec Spec
+	if kept {
+		spec.Keep = &s.kept.Keep
+	}
+	b, err := openBox(ctx, s.kept.ID, s.stream(), spec, s.logs, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -528,6 +535,28 @@ func TestLyingOnComingBack(t *testing.T) {
 			b.Detach()
 		})
 	}
+}
+
+// FuzzKnown sees that of what an agent lists nothing else is taken than a few runs
+// that are not each other, whose names can be files'.
+func FuzzKnown(f *testing.F) {
+	one := wire.Append(nil, wire.Known, wire.ID{1}, []byte(`{"tag":"e-1","bytes":9,"ended":true}`))
+	f.Add(one, 1)
+	f.Add(append(one, wire.Append(nil, wire.Known, wire.ID{2}, []byte(`{"tag":"e-2","bytes":-1}`))...), 2)
+	f.Add([]byte{}, 1<<40)
+	f.Fuzz(func(t *testing.T, stream []byte, n int) {
+		list, err := readKnown(wire.NewReader(bytes.NewReader(stream), wire.FromAgent), n)
+		if err == nil && len(list) != n || len(list) > wire.MaxRuns {
+			t.Fatalf("%d runs of %d, %v", len(list), n, err)
+		}
+		tags := map[string]bool{}
+		for _, k := range list {
+			if tags[k.Tag] || !wire.TagName(k.Tag) || k.Bytes < 0 {
+				t.Errorf("%+v", k)
+			}
+			tags[k.Tag] = true
+		}
+	})
 }
 
 // restore makes the log new that a box took with it.

@@ -47,7 +47,7 @@ type keeper struct {
 	// What follows is the serving goroutine's.
 	stream  io.Closer      // to the host; nil while there is none
 	feeding sync.WaitGroup // the goroutine that feeds it
-	expiry  *time.Timer    // ends everything when no host comes
+	expiry  *time.Timer    // ends everything when no host comes; nil before it first counts
 	life    time.Duration  // after which it does
 }
 
@@ -81,11 +81,6 @@ func newKeeper(a *Agent) (*keeper, error) {
 	}
 	k := &keeper{agent: a, ring: ring, runs: map[uint32]*kept{}, ids: map[wire.ID]*kept{}}
 	k.room.L, k.work.L = &k.mu, &k.mu
-	k.expiry = time.AfterFunc(time.Hour, func() {
-		a.endAll()
-		os.Exit(0)
-	})
-	k.expiry.Stop()
 	return k, nil
 }
 
@@ -100,7 +95,9 @@ func (a *Agent) welcome(hello, ours wire.HelloBody, stream io.ReadWriteCloser) (
 		return wire.Violation("%v as if there had been no host before", wire.Hello)
 	}
 	k := a.keeper
-	k.expiry.Stop()
+	if k.expiry != nil {
+		k.expiry.Stop()
+	}
 	k.life, k.stream = time.Duration(hello.KeepMillis)*time.Millisecond, stream
 	a.renewInputs() // before anybody can speak to this host of what the last one sent
 	a.speakTo(stream)
@@ -389,6 +386,9 @@ func (k *keeper) detach() {
 	k.feeding.Wait()
 	if k.stream != nil { // else it has not even spoken, and nothing begins anew
 		k.stream = nil
-		k.expiry.Reset(k.life)
+		k.expiry = time.AfterFunc(k.life, func() {
+			k.agent.endAll()
+			os.Exit(0)
+		})
 	}
 }

@@ -118,7 +118,8 @@ func (x *index) endSpan() {
 		return
 	}
 	line := append(x.pending.AvailableBuffer(), byte(x.span.Stream))
-	for _, v := range []int64{x.span.Len, x.span.Feeds, x.span.At.Milliseconds()} {
+	at := min(max(0, x.span.At.Milliseconds()), maxNumber) // the clock of a run that outlived its writer may have been set
+	for _, v := range []int64{x.span.Len, x.span.Feeds, at} {
 		line = append(line, ' ')
 		line = strconv.AppendInt(line, v, 10)
 	}

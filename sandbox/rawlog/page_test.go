@@ -264,6 +264,8 @@ func FuzzRead(f *testing.F) {
 	f.Add("a\nb\noops\nc", "h {}\no 4 2 0\ne 5 1 0\no 1 0 0\n", int64(2), byte('e'))
 	f.Add("a\nb\n", "h {}\no 4 0 0\n", int64(1), byte(0))
 	f.Add("a\nb\nc", "h {}\no 1 1 0\ne 0 0 0\ne 2 0 0\nm 2 2 0\n", int64(0), byte('o'))
+	f.Add("a\nb\nc", "h {}\no 4 2 0\ng {\"bytes\":9,\"lines\":2}\no 1 0 0\n", int64(1), byte(0))
+	f.Add("a\nb\nc", "h {}\no 4 2 0\nx {}\no 1 0", int64(1), byte(0))
 	f.Fuzz(func(t *testing.T, text, index string, from int64, stream byte) {
 		s := &Store{Dir: t.TempDir()}
 		err := errors.Join(os.WriteFile(s.base("e1")+logExt, []byte(text), 0o600), os.WriteFile(s.base("e1")+indexExt, []byte(index), 0o600))
@@ -276,6 +278,16 @@ func FuzzRead(f *testing.F) {
 			if len(p.Lines) > 20 || p.Next < 1 {
 				t.Errorf("%d lines, next %d", len(p.Lines), p.Next)
 			}
+		}
+		log, err := s.Reopen("e1")
+		if err != nil {
+			return
+		}
+		log.Write(Stdout, []byte("more\n"))
+		log.Close()
+		x, err := s.Head("e1")
+		if size := int64(len(text)) + 5; err != nil || x.Totals == nil || x.Totals.Kept != size || x.told() != size {
+			t.Errorf("opened again: %+v, %v", x, err)
 		}
 	})
 }

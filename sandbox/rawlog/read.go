@@ -46,6 +46,10 @@ const (
 	// and a head has two long strings.
 	maxRecord = 1 << 20
 
+	// maxNumber bounds the numbers of a span. As milliseconds so many are 278 years,
+	// about the most that a Duration holds.
+	maxNumber = 1 << 43
+
 	// maxIndex bounds an index: that of a log of half a terabyte, by far.
 	maxIndex = 64 << 20
 )
@@ -172,26 +176,29 @@ func (x *Index) takeGap(content []byte) error {
 	if err := json.Unmarshal(content, &g); err != nil {
 		return err
 	}
-	const most = 1 << 42 // so that not even all gaps of an index add up to too much
-	if g.Bytes < 0 || g.Lines < 0 || g.Lines > g.Bytes || g.Bytes > most {
+	gap := Gap{Off: x.told(), Bytes: g.Bytes, Lines: g.Lines, Reason: g.Reason}
+	if !gap.possible() {
 		return errors.New("a gap that cannot be")
 	}
-	x.Gaps = append(x.Gaps, Gap{Off: x.told(), Bytes: g.Bytes, Lines: g.Lines, Reason: g.Reason})
+	x.Gaps = append(x.Gaps, gap)
 	return nil
+}
+
+func (g Gap) possible() bool {
+	const most = 1 << 42 // so that not even all gaps of an index add up to too much
+	return 0 < g.Bytes && g.Bytes <= most && 0 <= g.Lines && g.Lines <= g.Bytes
 }
 
 // number reads a decimal number. An index can have a hundred thousand spans,
 // so it takes no memory, as strconv would.
 func number(digits []byte) (n int64, ok bool) {
-	// As milliseconds so many are 278 years, about the most that a Duration holds.
-	const most = 1 << 43
 	for _, d := range digits {
-		if d < '0' || d > '9' || n > most/10 {
+		if d < '0' || d > '9' || n > maxNumber/10 {
 			return 0, false
 		}
 		n = 10*n + int64(d-'0')
 	}
-	return n, len(digits) > 0 && n <= most
+	return n, len(digits) > 0 && n <= maxNumber
 }
 
 func (x *Index) takeEnd(content []byte) error {

@@ -126,7 +126,7 @@ func (l *Log) Skip(at, feeds int64, reason string) bool {
 	l.mu.Lock()
 	g := Gap{Off: l.stats.Kept, Bytes: at - l.stats.Bytes, Lines: feeds - l.stats.Lines, Reason: clip(reason, maxText)}
 	l.mu.Unlock()
-	if l.closed || g.Bytes <= 0 || g.Lines < 0 || g.Lines > g.Bytes {
+	if l.closed || !g.possible() {
 		return false
 	}
 	// Before any later byte: where the next one stands is told by the size of the
