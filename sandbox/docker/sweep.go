@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,19 @@ func (l *Launcher) Sweep(ctx context.Context, all bool) ([]Swept, error) {
 }
 
 func (l *Launcher) sweep(ctx context.Context, e *engine, all bool) ([]Swept, error) {
+	boxes, berr := l.sweepBoxes(ctx, e, all)
+	sockets, serr := sweepSockets()
+	alone, err := l.sweepInstances()
+	var volumes []Swept
+	if alone && berr == nil { // another program may have another version
+		volumes, berr = l.sweepAgents(ctx, e)
+	}
+	return slices.Concat(boxes, sockets, volumes), errors.Join(berr, serr, err)
+}
+
+// sweepBoxes removes the boxes that are to go, and the claims of those that are
+// gone.
+func (l *Launcher) sweepBoxes(ctx context.Context, e *engine, all bool) (took []Swept, err error) {
 	// Before the boxes are listed: one that is being made has its claim first.
 	loose, err := l.looseClaims(e)
 	if err != nil {
@@ -87,34 +101,22 @@ func (l *Launcher) sweep(ctx context.Context, e *engine, all bool) ([]Swept, err
 	if err != nil {
 		return nil, err
 	}
-	var took []Swept
-	var errs []error
 	for _, s := range boxes {
 		if ctx.Err() != nil {
 			return took, ctx.Err()
 		}
-		swept, err := l.sweepBox(ctx, e, s, all)
-		if err != nil || swept == nil {
+		swept, serr := l.sweepBox(ctx, e, s, all)
+		if swept == nil {
 			delete(loose, s.ID)
-		}
-		if swept != nil {
+		} else {
 			took = append(took, *swept)
 		}
-		errs = append(errs, err)
+		err = errors.Join(err, serr)
 	}
 	for _, path := range loose {
-		errs = append(errs, l.removeClaim(path))
+		err = errors.Join(err, l.removeClaim(path))
 	}
-	sockets, err := sweepSockets()
-	errs = append(errs, err)
-	alone, err := l.sweepInstances()
-	errs = append(errs, err)
-	var volumes []Swept
-	if alone { // another program may have another version
-		volumes, err = l.sweepAgents(ctx, e)
-		errs = append(errs, err)
-	}
-	return append(append(took, sockets...), volumes...), errors.Join(errs...)
+	return took, err
 }
 
 // boxes lists the containers of this host.
@@ -145,11 +147,13 @@ func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
 // ours reports whether we made a container that has our labels. Somebody may
 // have made an image of a box, and those of that image have them too.
 func ours(c container.Summary) bool {
-	if c.Command != agentPath && !strings.HasPrefix(c.Command, agentPath+" ") {
-		return false
-	}
 	id := c.Labels[labelPrefix+"box"]
-	return id == "" || validID.MatchString(id) && mountedAt(c, agentDir) != ""
+	if id == "" {
+		return c.Command == agentPath
+	}
+	// Podman names the arguments alone.
+	serves := strings.HasPrefix(strings.TrimPrefix(c.Command, agentPath+" "), "serve")
+	return serves && validID.MatchString(id) && mountedAt(c, agentDir) != ""
 }
 
 // mountedAt returns what of the host or which volume lies at a place, "" for
