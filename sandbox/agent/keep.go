@@ -65,8 +65,7 @@ type kept struct {
 	exit      []byte // the frame; nil while its shell runs
 	exitGone  bool   // its place in the ring is gone
 	over      bool   // nothing more comes
-	closed    bool   // which a Closed says, not the exit
-	closeGone bool   // and its place in the ring is gone
+	closeGone bool   // which a Closed says, whose place in the ring is gone
 
 	answered  bool  // this host has said what it wants of it
 	forgotten bool  // nothing
@@ -224,7 +223,7 @@ func (k *keeper) exited(r *kept, exit []byte, open bool) {
 func (k *keeper) closed(r *kept) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r.over, r.closed = true, true
+	r.over = true
 	k.add(r, record{run: r.num, kind: wire.Closed}, nil)
 }
 

@@ -105,9 +105,9 @@
 // of output it has, or with a Forget, and starts nothing before. When all are
 // answered each resumed run goes on as if this host had started it: with Dropped
 // where the agent does not have all the bytes any more, Stdout and Stderr from that
-// byte on, Exit, Closed. Exit comes again even where the last host had it; bytes
-// that came after it may then be missing before it, since this host has them. The
-// window of its input is whole again.
+// byte on, Exit, Closed. Exit comes again even where the last host had it, before
+// what this one lacks of the output behind it. The window of its input is whole
+// again.
 //
 // A run that is over stays known until its Forget, which the host sends when
 // nothing can make it ask again. A Forget for a run that is not over ends it and
