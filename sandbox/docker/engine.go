@@ -71,17 +71,20 @@ type engine struct {
 const answerTime = 4500 * time.Millisecond
 
 // connect returns the engine, looking for one where none is known. A failure
-// is not remembered.
+// is not remembered, but for a moment where the engine hangs.
 func (l *Launcher) connect(ctx context.Context) (*engine, error) {
 	l.mu.Lock()
-	e := l.engine
+	e, silence := l.engine, l.silence
 	l.mu.Unlock()
 	if e != nil {
 		return e, nil
 	}
+	if silence.err != nil && time.Since(silence.at) < silenceTime {
+		return nil, silence.err
+	}
 	e, err := find(ctx, l.config.Host)
 	if err != nil {
-		return nil, err
+		return nil, l.noted(ctx, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +111,7 @@ func (l *Launcher) lost(ctx context.Context, e *engine, err error) error {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	return unreachable(e.endpoint, cause(ctx, e.api, err), nil)
+	return l.noted(ctx, unreachable(e.endpoint, cause(ctx, e.api, err), nil))
 }
 
 // answers reports whether err is something that the engine said, and not the

@@ -212,7 +212,16 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 		}
 	})
 	all.Wait()
+	unavailable(t, "another launch", func() error {
+		begun := time.Now()
+		_, err := l.Launch(t.Context(), "later", sandbox.Spec{})
+		if took := time.Since(begun); took > slowTime {
+			t.Errorf("who comes right behind waits %v", took)
+		}
+		return err
+	})
 	e.Resume()
+	<-time.After(silenceTime)
 	again, err := l.Launch(t.Context(), "again", sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)

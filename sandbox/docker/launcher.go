@@ -53,12 +53,13 @@ type Launcher struct {
 	instance string // marks the containers of this launcher
 	started  time.Time
 
-	mu     sync.Mutex
-	engine *engine // nil until one answered
-	agents map[string]agent
-	images map[string]facts  // by the image's id
-	paths  map[string]string // by the engine's key; "" is not known
-	said   map[string]bool   // notes that were said already
+	mu      sync.Mutex
+	engine  *engine // nil until one answered
+	silence silence // why there may be none
+	agents  map[string]agent
+	images  map[string]facts  // by the image's id
+	paths   map[string]string // by the engine's key; "" is not known
+	said    map[string]bool   // notes that were said already
 
 	errands *errands // for engines that hang
 

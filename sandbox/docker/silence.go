@@ -26,7 +26,28 @@ const (
 
 	// pulseTime is how long the answer to that may take.
 	pulseTime = 3 * time.Second
+
+	// silenceTime is how long an engine that hung is believed to hang still.
+	// Without that, who waits in line behind one that waited in vain would do so
+	// anew.
+	silenceTime = time.Second
 )
+
+// A silence is the last time that somebody waited in vain.
+type silence struct {
+	err error
+	at  time.Time
+}
+
+// noted returns err, having noted it where it tells of an engine that hangs.
+func (l *Launcher) noted(ctx context.Context, err error) error {
+	if ctx.Err() == nil && (errors.Is(err, errSilent) || errors.Is(err, context.DeadlineExceeded)) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.silence = silence{err, time.Now()}
+	}
+	return err
+}
 
 // attend returns a context that ends when the engine hangs, and lives on for as
 // long as the engine answers a ping. done must be called once what the engine
