@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/docker"
+	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
+)
+
+// A service is the program as a team runs it: `warmbox http` on an engine of its
+// own, with a token for each of several people. Servers come and go, and keep
+// their address, directories and engine.
+type service struct {
+	*testing.T
+	engine *enginetest.Engine
+	url    string
+	tokens []string
+	args   []string
+	env    []string
+	log    string // a file
+
+	// turn counts the beginnings and ends of servers: it is even while one
+	// serves. Who sees the same even number twice had the same server.
+	turn atomic.Int64
+	cmd  *exec.Cmd
+}
+
+// newService starts an engine, and no server yet.
+func newService(t *testing.T, settings string) *service {
+	t.Helper()
+	if ok, err := has("docker"); err != nil || !ok {
+		t.Skipf("no image to bring to a private engine: %v", err)
+	}
+	e := enginetest.Start(t, enginetest.Config{})
+	e.Load(enginetest.Base(t, docker.DefaultImage), docker.DefaultImage)
+	dir, err := os.MkdirTemp("", "soak") // short: sockets lie in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &service{T: t, engine: e, log: filepath.Join(dir, "server.log")}
+	s.turn.Store(1)
+	var ring strings.Builder
+	for _, name := range []string{"alice", "bob", "carol", "dave"} {
+		s.tokens = append(s.tokens, rand.Text())
+		fmt.Fprintf(&ring, "%s = %s\n", name, s.tokens[len(s.tokens)-1])
+	}
+	for name, text := range map[string]string{"config.toml": settings, "tokens": ring.String()} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addr := freeAddress(t)
+	s.url = "http://" + addr
+	s.args = []string{"http", "--config", filepath.Join(dir, "config.toml"), "--docker-host", e.Host, "--listen", addr,
+		"--token-file", filepath.Join(dir, "tokens")}
+	s.env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"),
+		"XDG_RUNTIME_DIR="+filepath.Join(dir, "run"))
+	if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// freeAddress returns one that nobody listens on. Servers that follow one another
+// must have the same.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// open starts a server and returns when it serves.
+func (s *service) open() {
+	s.Helper()
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd = exec.Command("warmbox", s.args...)
+	s.cmd.Env, s.cmd.Stderr = s.env, log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.await("the server serves", func() bool {
+		_, err := s.get("/healthz")
+		return err == nil
+	})
+	s.turn.Add(1)
+}
+
+// end ends the server by a signal and returns what became of it.
+func (s *service) end(sig syscall.Signal) error {
+	s.Helper()
+	s.turn.Add(1)
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.Fatal(err)
+	}
+	late := time.AfterFunc(patience, func() { s.cmd.Process.Kill() })
+	defer late.Stop()
+	return s.cmd.Wait()
+}
+
+// await returns when something is so.
+func (s *service) await(what string, so func() bool) {
+	s.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(2 * patience)
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-late:
+			s.Fatalf("not within %v: %s\n%s", 2*patience, what, s.tail())
+		}
+	}
+}
+
+// tail returns the end of what the servers have logged.
+func (s *service) tail() string {
+	text, _ := os.ReadFile(s.log)
+	return string(text[max(0, len(text)-4000):])
+}
+
+func (s *service) get(path string) (string, error) {
+	req, err := http.NewRequest("GET", s.url+path, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Timeout: patience, Transport: &withToken{Transport: &http.Transport{DisableKeepAlives: true}, token: s.tokens[0]}}).Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		err = errors.Join(err, errors.New(resp.Status))
+	}
+	return string(body), err
+}
+
+// metric returns one of the figures that the server tells.
+func (s *service) metric(name string) (value float64) {
+	s.Helper()
+	text, err := s.get("/metrics")
+	if err != nil {
+		s.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			value, _ = strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			return value
+		}
+	}
+	s.Fatalf("there is no %s in\n%s", name, text)
+	return 0
+}
+
+// withToken shows a token with each request, until it is cut off.
+type withToken struct {
+	*http.Transport
+	token string
+	cut   atomic.Bool
+}
+
+func (b *withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.cut.Load() {
+		return nil, errors.New("the network is gone")
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.Transport.RoundTrip(r)
+}
+
+// docker asks the service's engine something.
+func (s *service) docker(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "docker", append([]string{"-H", s.engine.Host}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("docker %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}
+
+// left lists what is there of boxes and of servers that have ended: containers,
+// processes in them, files of sockets, the signs by which programs say that they
+// live. Volumes are not among it: an engine that removes a container while it
+// starts or stops forgets the volume.
+func (s *service) left() []string {
+	s.Helper()
+	out, err := s.docker("ps", "-aq")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return slices.Concat(strings.Fields(out), s.processes(), s.files())
+}
+
+// processes lists those of the engine's containers, which are in its group, and
+// the engine's own for each.
+func (s *service) processes() (list []string) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		group, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+		cmd, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		shim := strings.Contains(string(cmd), "containerd-shim") && strings.Contains(string(cmd), s.engine.Dir)
+		if shim || strings.Contains(string(group), "/"+filepath.Base(s.engine.Dir)+"/") {
+			list = append(list, "process "+filepath.Base(dir)+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
+		}
+	}
+	return list
+}
+
+func (s *service) files() (list []string) {
+	dir := filepath.Dir(s.log)
+	for _, pattern := range []string{"run/warmbox/*", "state/warmbox/boxes/instances/*", "state/warmbox/boxes/kept/*/*"} {
+		names, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, name := range names {
+			list = append(list, "file "+name)
+		}
+	}
+	mounts, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return append(list, err.Error())
+	}
+	defer mounts.Close()
+	for lines := bufio.NewScanner(mounts); lines.Scan(); {
+		if strings.Contains(lines.Text(), dir) {
+			list = append(list, "mount "+lines.Text())
+		}
+	}
+	return list
+}
+
+// nothing sees that nothing is left, or soon will not be.
+func (s *service) nothing() {
+	s.Helper()
+	var left []string
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		if left = s.left(); len(left) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			s.Errorf("left after %v:\n  %s\n%s", patience, strings.Join(left, "\n  "), s.tail())
+			return
+		}
+	}
+}
