@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -43,6 +44,14 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 			Idle: time.Duration(c.Pool.IdleTimeout), Life: time.Duration(c.Pool.MaxLifetime),
 		},
 	}, nil
+}
+
+// signOff lets the launcher of a manager whose boxes are gone end what it does
+// behind its back, and take back the file that says that this program lives.
+func signOff(m *sandbox.Manager) {
+	if l, ok := m.Launcher.(io.Closer); ok {
+		l.Close() // what it cannot take back is swept
+	}
 }
 
 // newRedactor takes the values of the variables that are to be masked. One that

@@ -49,6 +49,7 @@ func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	if err != nil {
 		return tools.ExecResult{}, err
 	}
+	defer signOff(manager)
 	defer manager.Close()
 	// The box is started first, for somebody who looks on while it takes long.
 	progress := func(line string) { fmt.Fprintln(c.stderr, line) }

@@ -44,6 +44,7 @@ func serveStdio(ctx context.Context, c *call) error {
 	if isTerminal(c.stdin) {
 		fmt.Fprintln(c.stderr, "warmbox speaks MCP here, and a client should be at the other end. See warmbox help; Ctrl-C ends it.")
 	}
+	defer signOff(s.Manager)
 	return s.ServeStdio(ctx, c.stdin, c.stdout)
 }
 
@@ -56,6 +57,7 @@ func serveHTTP(ctx context.Context, c *call, showToken bool) error {
 	if err != nil {
 		return err
 	}
+	defer signOff(s.Manager)
 	h := c.config.HTTP
 	return s.ListenAndServe(ctx, server.HTTP{
 		Listen: h.Listen, Tokens: ring.tokens, Cert: h.TLSCert, Key: h.TLSKey, Insecure: h.Insecure, SSE: h.SSE,
