@@ -300,7 +300,7 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 	}
 	box, err := openBox(ctx, id, stream, spec, m.Logs, m.logger())
 	if err != nil {
-		return nil, err
+		return nil, Errorf(BoxGone, "Try again.", "%w", err)
 	}
 	m.logger().InfoContext(ctx, "box started", "box", id, "image", box.Place.Image, "path", box.Place.Path, "notes", box.Place.Notes)
 	return box, nil
