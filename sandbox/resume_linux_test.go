@@ -252,6 +252,63 @@ func TestComeBack(t *testing.T) {
 	b.Close()
 }
 
+// TestLeftInTheMiddle leaves a box while commands begin and end: each that has
+// begun comes to its end in its log.
+func TestLeftInTheMiddle(t *testing.T) {
+	s := newSite(t)
+	b := s.open(t.Context())
+	var mu sync.Mutex
+	var begun []string
+	for range 20 {
+		var calls sync.WaitGroup
+		for range 4 {
+			calls.Go(func() {
+				for {
+					r, err := b.Exec(t.Context(), Command{Cmd: "echo x; exit 2"})
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					begun = append(begun, r.ID)
+					mu.Unlock()
+					<-r.Done()
+				}
+			})
+		}
+		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+		b.Detach()
+		calls.Wait()
+		b = s.mustResume()
+	}
+	for _, r := range b.all() {
+		s.over(r)
+	}
+	b.Close()
+	for _, id := range begun {
+		x, err := s.logs.Head(id)
+		if err != nil || x.End == nil || x.End.Code != 2 || x.Totals == nil || s.logged(id) != "x\n" {
+			t.Errorf("%s of %d: %+v, %v", id, len(begun), x, err)
+		}
+	}
+	t.Logf("%d commands", len(begun))
+}
+
+// TestSilentComeBack sees that a box whose agent does not speak in time is left
+// as it is.
+func TestSilentComeBack(t *testing.T) {
+	host, agent := net.Pipe()
+	defer agent.Close()
+	go io.Copy(io.Discard, agent)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	stream := &leftStream{Conn: host}
+	kept := Kept{ID: "b-test", Keep: Keep{Owner: "me", For: time.Minute}}
+	_, err := resumeBox(ctx, kept, stream, Spec{}, &rawlog.Store{Dir: t.TempDir()}, slog.New(slog.DiscardHandler), func(*Box) {})
+	if err == nil || stream.closed {
+		t.Errorf("%v; ended: %v", err, stream.closed)
+	}
+}
+
 // TestLossIsTold lets a command print more than is kept.
 func TestLossIsTold(t *testing.T) {
 	s := newSite(t)

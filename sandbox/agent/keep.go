@@ -22,6 +22,10 @@ const (
 
 	// unsentBytes is how far a host may be behind before commands wait for it.
 	unsentBytes = 512 << 10
+
+	// lastWords is how long to read on from a host that takes nothing any more: what
+	// it said before it went is there already.
+	lastWords = time.Second
 )
 
 // A keeper lets runs outlive their host. All that they print goes through its
@@ -322,7 +326,8 @@ func (k *keeper) feed() {
 	buf := make([]byte, 0, wire.HeaderLen+wire.MaxPayload)
 	for frame := k.next(buf); frame != nil; frame = k.next(buf) {
 		if err := k.agent.send(frame); err != nil {
-			k.stream.Close() // so that the read loop learns it too
+			stream := k.stream
+			time.AfterFunc(lastWords, func() { stream.Close() }) // it may end by itself before
 			return
 		}
 	}

@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -333,6 +335,97 @@ func TestFlood(t *testing.T) {
 		t.Errorf("it ended at %d of %d, of which %d were lost", at, 9*lines, lost)
 	}
 	t.Logf("%d of %d bytes were lost", lost, at)
+}
+
+// TestManyRuns cuts the stream of several commands at once, of which some leave a
+// process behind that prints on: each has all of its own, and its ends in order.
+func TestManyRuns(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	k := keep(t, time.Hour)
+	h, _ := k.host()
+	const lines = 100000
+	type state struct {
+		at           int64
+		exit, closed bool
+	}
+	runs := map[wire.ID]*state{}
+	for i := range 6 {
+		cmd := fmt.Sprintf("seq 10000000 %d", 10000000+lines-1)
+		if i%2 == 1 {
+			cmd = "(sleep 0.2; " + cmd + ") & exit 3" // its exit comes before all of it
+		}
+		runs[h.run(wire.StartBody{Cmd: cmd, Tag: fmt.Sprintf("e-%d", i)})] = &state{}
+	}
+	up := 0
+	take := func(f wire.Frame, quota int) int {
+		r := runs[f.Run]
+		if r == nil || r.closed {
+			t.Fatalf("%v of %x", f.Kind, f.Run)
+		}
+		switch f.Kind {
+		case wire.Stdout:
+			p := f.Payload[:min(len(f.Payload), quota)]
+			if !bytes.Equal(p, numbers(r.at, len(p))) {
+				t.Fatalf("%.30q at %d of %x", p, r.at, f.Run)
+			}
+			r.at += int64(len(p))
+			return len(p)
+		case wire.Exit:
+			var exit wire.ExitBody
+			if err := wire.Decode(f, &exit); err != nil || r.exit {
+				t.Fatalf("%v, an exit before: %v", err, r.exit)
+			}
+			r.exit, r.closed = true, !exit.Open
+		case wire.Closed:
+			if r.closed = true; !r.exit {
+				t.Fatalf("%x was closed before its exit", f.Run)
+			}
+		case wire.Started:
+			up++
+		default:
+			t.Fatalf("%v", f.Kind)
+		}
+		return 0
+	}
+	for up < len(runs) { // what a host asked for that went before may never begin
+		f, err := h.r.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		take(f, len(f.Payload))
+	}
+	for len(runs) > 0 {
+		for quota := random.IntN(1 << 20); quota > 0; quota-- {
+			f, err := h.r.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			quota -= take(f, quota)
+			if r := runs[f.Run]; r.closed && r.at == 9*lines && random.IntN(2) == 0 {
+				h.forget(f.Run)
+				delete(runs, f.Run)
+			}
+			if !slices.ContainsFunc(slices.Collect(maps.Values(runs)), func(r *state) bool { return !r.closed }) {
+				break
+			}
+		}
+		k.leave(h)
+		var list []known
+		h, list = k.host()
+		for _, l := range list {
+			if r := runs[l.id]; r == nil {
+				h.forget(l.id) // the word that it was did not get through
+			} else {
+				r.exit, r.closed = false, false
+				h.resume(l.id, r.at)
+			}
+		}
+		if len(list) < len(runs) {
+			t.Fatalf("%d runs are known, of %d", len(list), len(runs))
+		}
+	}
 }
 
 // numbers is what seq 10000000 prints at an offset.

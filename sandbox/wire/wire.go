@@ -90,8 +90,8 @@
 // # Coming back
 //
 // An agent whose host's Hello has "keepMillis" outlives its stream by so much:
-// end and silence of the stream then end nothing else, and what was on its way to
-// commands is theirs. A violation still ends all. In such a box each Start has a
+// end and silence of the stream then end nothing else, and what the host said before
+// is carried out. A violation still ends all. In such a box each Start has a
 // "tag", the host's own name for the run, for the next host to know it by.
 //
 // Commands never wait for a host that is not there. The agent keeps the end of
