@@ -165,7 +165,9 @@ func (c request) mounts() []mount.Mount {
 		agent = volumeMount(c.Agent.Source, agentDir, true, true)
 	}
 	// What the image has in homes of others stays there.
-	mounts := []mount.Mount{agent, volumeMount("", homeParent, false, !c.BringHome)}
+	homes := volumeMount("", homeParent, false, !c.BringHome)
+	homes.VolumeOptions.Labels = map[string]string{labelPrefix + "home": c.Box, labelPrefix + "host": c.Host}
+	mounts := []mount.Mount{agent, homes}
 	if c.Workspace != "" {
 		mounts = append(mounts, bindMount(c.Workspace, workspaceDir, c.ReadOnly))
 		mounts = append(mounts, c.coverMounts()...)

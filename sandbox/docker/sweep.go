@@ -62,7 +62,7 @@ func (l *Launcher) Boxes(ctx context.Context) ([]Standing, error) {
 
 // Sweep takes away what programs of this host left that ended without doing so:
 // their containers with what hangs on them, unless they are kept, directories of
-// sockets, volumes with agents of other versions. With all it takes the boxes of
+// sockets, homes of boxes that are gone, volumes with agents of other versions. With all it takes the boxes of
 // living programs and kept ones too. What somebody works with in a workspace stays.
 //
 // A launch does the same, without all, on an engine that is new to its launcher.
@@ -82,11 +82,14 @@ func (l *Launcher) sweep(ctx context.Context, e *engine, all bool) ([]Swept, err
 	boxes, berr := l.sweepBoxes(ctx, e, all)
 	sockets, serr := sweepSockets()
 	alone, err := l.sweepInstances()
-	var volumes []Swept
-	if alone && berr == nil { // another program may have another version
-		volumes, berr = l.sweepAgents(ctx, e)
+	var homes, agents []Swept
+	if berr == nil {
+		homes, berr = l.sweepHomes(ctx, e)
 	}
-	return slices.Concat(boxes, sockets, volumes), errors.Join(berr, serr, err)
+	if alone && berr == nil { // another program may have another version
+		agents, berr = l.sweepAgents(ctx, e)
+	}
+	return slices.Concat(boxes, sockets, homes, agents), errors.Join(berr, serr, err)
 }
 
 // sweepBoxes removes the boxes that are to go, and the claims of those that are
@@ -287,25 +290,39 @@ func (l *Launcher) removeClaim(path string) error {
 	return (&claim{lock, dir}).remove()
 }
 
-// sweepAgents removes volumes with agents of other versions. One that a container
-// has the engine does not let go.
-func (l *Launcher) sweepAgents(ctx context.Context, e *engine) (took []Swept, err error) {
+// sweepHomes removes the homes of boxes that are gone. An engine removes one with
+// its container, but it forgets those of the containers that it removes while it
+// starts or stops.
+func (l *Launcher) sweepHomes(ctx context.Context, e *engine) ([]Swept, error) {
+	return l.sweepVolumes(ctx, e, "home", "its box is gone", func(string) bool { return true })
+}
+
+// sweepAgents removes volumes with agents of other versions.
+func (l *Launcher) sweepAgents(ctx context.Context, e *engine) ([]Swept, error) {
+	current := agentVolumes()
+	return l.sweepVolumes(ctx, e, "agent", "it has an agent of another version", func(name string) bool {
+		return !current[name] && strings.HasPrefix(name, volumePrefix)
+	})
+}
+
+// sweepVolumes removes those volumes of this host with a label whose names are to
+// go. One that a container has the engine does not let go.
+func (l *Launcher) sweepVolumes(ctx context.Context, e *engine, label, why string, goes func(name string) bool) (took []Swept, err error) {
 	host, err := l.hostID()
 	if err != nil {
 		return nil, err
 	}
-	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host), filters.Arg("label", labelPrefix+"agent"), filters.Arg("dangling", "true"))
+	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host), filters.Arg("label", labelPrefix+label), filters.Arg("dangling", "true"))
 	found, err := e.VolumeList(ctx, volume.ListOptions{Filters: mine})
 	if err != nil {
 		return nil, err
 	}
-	current := agentVolumes()
 	for _, v := range found.Volumes {
-		if current[v.Name] || !strings.HasPrefix(v.Name, volumePrefix) {
+		if !goes(v.Name) {
 			continue
 		}
 		if rerr := e.VolumeRemove(ctx, v.Name, false); rerr == nil {
-			took = append(took, Swept{"volume", v.Name, "it has an agent of another version"})
+			took = append(took, Swept{"volume", v.Name, why})
 		} else if !gone(rerr) && !errdefs.IsConflict(rerr) {
 			err = errors.Join(err, rerr)
 		}
