@@ -208,16 +208,17 @@ func (s *service) docker(args ...string) (string, error) {
 }
 
 // left lists what is there of boxes and of servers that have ended: containers,
-// processes in them, files of sockets, the signs by which programs say that they
-// live. Volumes are not among it: an engine that removes a container while it
-// starts or stops forgets the volume.
+// volumes but those of agents, processes in containers, files of sockets, the
+// signs by which programs say that they live.
 func (s *service) left() []string {
 	s.Helper()
-	out, err := s.docker("ps", "-aq")
-	if err != nil {
+	containers, err := s.docker("ps", "-aq")
+	volumes, verr := s.docker("volume", "ls", "-q")
+	if err := errors.Join(err, verr); err != nil {
 		return []string{err.Error()}
 	}
-	return slices.Concat(strings.Fields(out), s.processes(), s.files())
+	homes := slices.DeleteFunc(strings.Fields(volumes), func(name string) bool { return strings.HasPrefix(name, "warmbox-agent-") })
+	return slices.Concat(strings.Fields(containers), homes, s.processes(), s.files())
 }
 
 // processes lists those of the engine's containers, which are in its group, and

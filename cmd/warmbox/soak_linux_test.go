@@ -47,6 +47,7 @@ type soak struct {
 	canary *visitor
 	lull   sync.RWMutex // held by who visits; whoever wants it quiet holds it alone
 	deck   []fault
+	begun  time.Time
 	steady []sample
 }
 
@@ -62,6 +63,7 @@ func TestSoak(t *testing.T) {
 	s := &soak{service: newService(t, soakSettings), rand: rand.New(rand.NewPCG(*soakSeed, 0))}
 	s.canary = newVisitor(s.service, &tally{}, *soakSeed, visitors)
 	s.open()
+	s.begun = time.Now()
 
 	var all []*visitor
 	for i := range visitors {
@@ -155,10 +157,12 @@ func (s *soak) draw() fault {
 func (s *soak) goWrong(long time.Duration) {
 	for begin := time.Now(); time.Since(begin) < long && !s.Failed(); {
 		<-time.After(time.Duration(500+s.rand.IntN(1500)) * time.Millisecond)
-		f := s.draw()
+		f, at := s.draw(), time.Now()
 		f.do(s)
-		s.faults.add(f.name)
+		over := time.Now()
 		s.await("service is back after: "+f.name, func() bool { return s.canary.says(s.Context(), "") })
+		s.faults.add(f.name)
+		s.Logf("%v in: %s, in %v; service is back after %v", at.Sub(s.begun).Round(time.Millisecond), f.name, over.Sub(at), time.Since(over))
 	}
 }
 
