@@ -412,6 +412,9 @@ func pageText(p rawlog.Page, q rawlog.Query) string {
 			mark = ':'
 		}
 		fmt.Fprintf(&b, "%d%c ", l.Number, mark)
+		if l.Lost > 0 {
+			fmt.Fprintf(&b, "[… %s lost] ", excerpt.Count(l.Lost, "byte"))
+		}
 		if l.Skipped > 0 {
 			fmt.Fprintf(&b, "[… %s] ", excerpt.Count(l.Skipped, "byte"))
 		}

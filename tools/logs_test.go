@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
 // execID runs a command and returns its id.
@@ -317,5 +318,13 @@ func TestResourceLink(t *testing.T) {
 	templates, err := c.ListResourceTemplates(t.Context(), mcp.ListResourceTemplatesRequest{})
 	if err != nil || len(templates.ResourceTemplates) != 1 || templates.ResourceTemplates[0].URITemplate.Raw() != "warmbox://logs/{execId}" {
 		t.Errorf("%+v, %v", templates, err)
+	}
+}
+
+// A line that the log lacks a part of says so where a model reads.
+func TestLostBytesShow(t *testing.T) {
+	page := rawlog.Page{Lines: []rawlog.Line{{Number: 1, Text: []byte("whole")}, {Number: 2, Text: []byte("rest"), Lost: 4000}}}
+	if got, want := pageText(page, rawlog.Query{}), "1- whole\n2- [… 4,000 bytes lost] rest\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
