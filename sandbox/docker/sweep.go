@@ -36,7 +36,7 @@ type Standing struct {
 
 // Swept is something that a sweep took away.
 type Swept struct {
-	What string // "box", "container", "directory" or "volume"
+	What string // "box", "container", "directory", "volume"
 	Name string
 	Why  string
 }
@@ -62,8 +62,9 @@ func (l *Launcher) Boxes(ctx context.Context) ([]Standing, error) {
 
 // Sweep takes away what programs of this host left that ended without doing so:
 // their containers with what hangs on them, unless they are kept, directories of
-// sockets, homes of boxes that are gone, volumes with agents of other versions. With all it takes the boxes of
-// living programs and kept ones too. What somebody works with in a workspace stays.
+// sockets, homes of boxes that are gone, volumes with agents of other versions.
+// With all it takes the boxes of living programs and kept ones too. What somebody
+// works with in a workspace stays.
 //
 // A launch does the same, without all, on an engine that is new to its launcher.
 func (l *Launcher) Sweep(ctx context.Context, all bool) ([]Swept, error) {
