@@ -80,15 +80,9 @@ func TestSoak(t *testing.T) {
 // soak. After the first quarter another server takes over; from then on it is the
 // same, and at the end of each quarter it is looked at.
 func (s *soak) quarters(all []*visitor) {
-	ctx, stop := context.WithCancel(s.Context())
-	var working sync.WaitGroup
-	defer working.Wait()
-	defer stop()
-	for _, v := range all {
-		working.Go(func() { s.visit(ctx, v) })
-	}
+	defer s.busy(all)()
 	for quarter := range 4 {
-		s.goWrong(*soakTime / 4)
+		s.goWrong(s.begun.Add(*soakTime * time.Duration(quarter+1) / 4))
 		if s.Failed() {
 			return
 		}
@@ -99,6 +93,19 @@ func (s *soak) quarters(all []*visitor) {
 			s.steady = append(s.steady, s.sample())
 		}
 		s.lull.Unlock()
+	}
+}
+
+// busy has visitors at work until they are told to stop.
+func (s *soak) busy(all []*visitor) (stop func()) {
+	ctx, cancel := context.WithCancel(s.Context())
+	var working sync.WaitGroup
+	for _, v := range all {
+		working.Go(func() { s.visit(ctx, v) })
+	}
+	return func() {
+		cancel()
+		working.Wait()
 	}
 }
 
@@ -152,10 +159,10 @@ func (s *soak) draw() fault {
 	return f
 }
 
-// goWrong has one thing after the other go wrong for so long. After each of them the
+// goWrong has one thing after the other go wrong until then. After each of them the
 // service must come back by itself.
-func (s *soak) goWrong(long time.Duration) {
-	for begin := time.Now(); time.Since(begin) < long && !s.Failed(); {
+func (s *soak) goWrong(until time.Time) {
+	for time.Now().Before(until) && !s.Failed() {
 		<-time.After(time.Duration(500+s.rand.IntN(1500)) * time.Millisecond)
 		f, at := s.draw(), time.Now()
 		f.do(s)
