@@ -18,6 +18,6 @@
 //
 // It needs Linux, root, and the programs of Docker's and Debian's usual packages.
 // Where they are missing the test is skipped with the reason, or fails if
-// WARMBOX_REQUIRE names docker (rootless, for an engine without root). The caller
+// WARMBOX_REQUIRE names engine (rootless, for an engine without root). The caller
 // uses an Engine from its test's own goroutine.
 package enginetest

@@ -84,7 +84,7 @@ func Start(t testing.TB, c Config) *Engine {
 // there, and returns the stranger.
 func need(t testing.TB, c Config) *user.User {
 	t.Helper()
-	name, programs := "docker", []string{"dockerd", "containerd", "unshare", "nsenter", "mount"}
+	name, programs := "engine", []string{"dockerd", "containerd", "unshare", "nsenter", "mount"}
 	if c.Rootless {
 		name, programs = "rootless", append(programs, "rootlesskit", "newuidmap", "setpriv")
 	}
