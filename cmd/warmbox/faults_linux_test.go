@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
@@ -368,5 +369,49 @@ func deletedWorkspace(g *guest, workspace string) {
 	}
 	if r := g.ask("start", cold); r["id"] == nil {
 		g.Errorf("%v", r)
+	}
+}
+
+// TestDeafClient has a client that still speaks and no longer reads: the program
+// sees that it has nobody to answer, and goes in order with all that it has.
+func TestDeafClient(t *testing.T) {
+	if ok, err := has("docker"); err != nil || !ok {
+		t.Skipf("no engine with the default image: %v", err)
+	}
+	cmd := exec.Command("warmbox", "stdio", "--log-level", "error")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "WARMBOX_CONFIG="+os.DevNull)
+	cmd.Stderr = os.Stderr
+	in, ierr := cmd.StdinPipe()
+	out, oerr := cmd.StdoutPipe()
+	if err := errors.Join(ierr, oerr, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(2*patience, func() { cmd.Process.Kill() })
+	defer stuck.Stop()
+	lines := bufio.NewReader(out)
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"background":true,"cmd":"trap '' TERM; sleep 1000"}}}`)
+	for answers := 0; answers < 2; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"result"`) {
+			answers++
+		}
+	}
+	out.Close()
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+	begun := time.Now()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	mine := fmt.Sprintf("label=dev.warmbox.server-pid=%d", cmd.Process.Pid)
+	if left, err := exec.Command("docker", "ps", "-aq", "--filter", mine).CombinedOutput(); err != nil || len(left) > 0 {
+		t.Errorf("left: %s, %v", left, err)
 	}
 }
