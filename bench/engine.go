@@ -101,15 +101,15 @@ func (e *engine) initPid(ctx context.Context, box string) (int, error) {
 	return info.State.Pid, nil
 }
 
-// of returns the containers of a server's boxes, those that do not run too.
-func (e *engine) of(ctx context.Context, server int) ([]container.Summary, error) {
+// boxesOf returns the containers of a server's boxes, those that do not run too.
+func (e *engine) boxesOf(ctx context.Context, server int) ([]container.Summary, error) {
 	mine := filters.NewArgs(filters.Arg("label", "dev.warmbox.server-pid="+strconv.Itoa(server)))
 	return e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: mine})
 }
 
 // inits returns the host's pids of the first processes of a server's boxes.
 func (e *engine) inits(ctx context.Context, server int) (pids []int, err error) {
-	list, err := e.of(ctx, server)
+	list, err := e.boxesOf(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +123,13 @@ func (e *engine) inits(ctx context.Context, server int) (pids []int, err error) 
 	return pids, nil
 }
 
-// volumes counts the engine's.
-func (e *engine) volumes(ctx context.Context) (int, error) {
-	list, err := e.client.VolumeList(ctx, volume.ListOptions{})
-	return len(list.Volumes), err
+// homes counts the volumes of boxes.
+func (e *engine) homes(ctx context.Context, boxes []string) (n int, err error) {
+	list, err := e.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "dev.warmbox.home"))})
+	for _, v := range list.Volumes {
+		if slices.Contains(boxes, v.Labels["dev.warmbox.home"]) {
+			n++
+		}
+	}
+	return n, err
 }

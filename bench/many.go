@@ -12,29 +12,33 @@ import (
 	"time"
 )
 
-// few is how many of the first and of the last starts are looked at.
-const few = 10
+const (
+	// few is how many of the first and of the last starts are looked at.
+	few = 10
+
+	// boxesPerClient is about how many boxes each client has.
+	boxesPerClient = 50
+)
 
 // crowd is very many boxes of one server.
 type crowd struct {
-	*bed
-	boxes []string
+	*fleet
+	engine *engine
+	boxes  []string // that of number i is of client i % len(clients)
 }
 
 // reportMany tells what very many boxes cost that stand at once: whether the last
 // is started as the first was, what each keeps of the machine's memory, and that
 // commands in all of them at once answer each its own caller.
 func reportMany(ctx context.Context, b *bed, out io.Writer) (err error) {
-	c := &crowd{bed: b}
-	if err := b.server.stop(ctx, b.box); err != nil {
-		return err
-	}
-	volumes, err := b.engine.volumes(ctx)
+	f, err := newFleet(ctx, b.options, (b.boxes+boxesPerClient-1)/boxesPerClient)
 	if err != nil {
 		return err
 	}
-	server := memory(b.server.pid, "VmRSS")
-	times, err := c.fill(ctx)
+	defer func() { err = errors.Join(err, f.close()) }()
+	c := &crowd{fleet: f, engine: b.engine}
+	server := memory(c.pid(), "VmRSS")
+	times, err := c.fill(ctx, b.boxes)
 	if err != nil {
 		return err
 	}
@@ -49,7 +53,7 @@ func reportMany(ctx context.Context, b *bed, out io.Writer) (err error) {
 		do   func(context.Context, int) error
 	}{
 		{"a command in each at once, s", c.answer},
-		{"all stopped at once, s", func(ctx context.Context, i int) error { return b.server.stop(ctx, c.boxes[i]) }},
+		{"all stopped at once, s", func(ctx context.Context, i int) error { return c.of(i).stop(ctx, c.boxes[i]) }},
 	} {
 		begin := time.Now()
 		if err := c.each(ctx, part.do); err != nil {
@@ -57,14 +61,19 @@ func reportMany(ctx context.Context, b *bed, out io.Writer) (err error) {
 		}
 		row(out, part.name, fmt.Sprintf("%.2f", time.Since(begin).Seconds()))
 	}
-	return c.reportLeft(ctx, out, volumes)
+	return c.reportLeft(ctx, out)
 }
 
-// fill starts the boxes one by one, and sees that each answers.
-func (c *crowd) fill(ctx context.Context) (times []time.Duration, err error) {
-	for i := range c.options.boxes {
+func (c *crowd) pid() int { return c.cmd.Process.Pid }
+
+// of returns whose box it is.
+func (c *crowd) of(i int) *server { return c.clients[i%len(c.clients)] }
+
+// fill starts boxes one by one, and sees that each answers.
+func (c *crowd) fill(ctx context.Context, n int) (times []time.Duration, err error) {
+	for i := range n {
 		begin := time.Now()
-		id, err := c.server.start(ctx)
+		id, err := c.of(i).start(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +89,7 @@ func (c *crowd) fill(ctx context.Context) (times []time.Duration, err error) {
 // answer has a box say a word that nobody else says.
 func (c *crowd) answer(ctx context.Context, i int) error {
 	word := fmt.Sprintf("%s of %d\n", c.boxes[i], i)
-	r, err := c.server.exec(ctx, c.boxes[i], "printf '"+word+"'")
+	r, err := c.of(i).exec(ctx, c.boxes[i], "printf '"+word+"'")
 	if err == nil && (r.Stdout != word || r.ContainerID != c.boxes[i]) {
 		err = fmt.Errorf("box %s was to say %q, and %s says %q", c.boxes[i], word, r.ContainerID, r.Stdout)
 	}
@@ -101,12 +110,16 @@ func (c *crowd) each(ctx context.Context, do func(context.Context, int) error) e
 // reportMemory tells what each box takes. The engine has a process for each
 // container, its parent, and that one is told apart: any container costs it.
 func (c *crowd) reportMemory(ctx context.Context, out io.Writer, before int64) error {
-	pids, err := c.engine.inits(ctx, c.server.pid)
+	pids, err := c.engine.inits(ctx, c.pid())
 	if err != nil {
 		return err
 	}
-	if len(pids) != len(c.boxes) {
-		return fmt.Errorf("the engine has %d containers for %d boxes", len(pids), len(c.boxes))
+	homes, err := c.engine.homes(ctx, c.boxes)
+	if err != nil {
+		return err
+	}
+	if len(pids) != len(c.boxes) || homes != len(c.boxes) {
+		return fmt.Errorf("the engine has %d containers and %d homes for %d boxes", len(pids), homes, len(c.boxes))
 	}
 	var agents, own, shims int64
 	for _, pid := range pids {
@@ -114,7 +127,7 @@ func (c *crowd) reportMemory(ctx context.Context, out io.Writer, before int64) e
 		own += memory(pid, "RssAnon")
 		shims += memory(parent(pid), "VmRSS")
 	}
-	n, server := int64(len(pids)), memory(c.server.pid, "VmRSS")
+	n, server := int64(len(pids)), memory(c.pid(), "VmRSS")
 	row(out, "server, MB", megabytes(server))
 	row(out, "a box: agent and server, MB", megabytes((agents+max(0, server-before))/n))
 	row(out, "  agent, MB", megabytes(agents/n))
@@ -125,17 +138,17 @@ func (c *crowd) reportMemory(ctx context.Context, out io.Writer, before int64) e
 }
 
 // reportLeft sees that nothing is left of the boxes.
-func (c *crowd) reportLeft(ctx context.Context, out io.Writer, before int) error {
-	left, err := c.engine.of(ctx, c.server.pid)
+func (c *crowd) reportLeft(ctx context.Context, out io.Writer) error {
+	left, err := c.engine.boxesOf(ctx, c.pid())
 	if err != nil {
 		return err
 	}
-	after, err := c.engine.volumes(ctx)
+	homes, err := c.engine.homes(ctx, c.boxes)
 	if err != nil {
 		return err
 	}
-	row(out, "containers, volumes left", strconv.Itoa(len(left)), strconv.Itoa(after-before))
-	row(out, "server afterwards, MB, its files", megabytes(memory(c.server.pid, "VmRSS")), descriptors(c.server.pid))
+	row(out, "containers, volumes left", strconv.Itoa(len(left)), strconv.Itoa(homes))
+	row(out, "server afterwards, MB, its files", megabytes(memory(c.pid(), "VmRSS")), descriptors(c.pid()))
 	return nil
 }
 
