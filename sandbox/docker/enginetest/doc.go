@@ -2,8 +2,8 @@
 // restarted and made to hang, and which can map users or run without root.
 //
 // An Engine is a real dockerd with all that is its own below one directory, in a
-// mount name space and a control group of its own. It has no network: its
-// containers must ask for none. It knows no image before one is loaded, and it
+// mount name space, a network and a control group of its own. The network leads
+// nowhere: its containers must ask for none. It knows no image before one is loaded, and it
 // shares nothing with the machine's own engine.
 //
 // A test of a fault reads so:

@@ -151,18 +151,19 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 address = "%[1]s/run/containerd.sock"
 `
 
-// inNewSpace returns a command in a mount name space of its own. What the
-// machine has at a few places is covered there by what is the engine's: so it
-// meets no other containerd, is not configured by the machine's files, and has
-// user ids to map that nobody had to give it. All that it mounts goes with the
-// name space.
+// inNewSpace returns a command in name spaces of its own, for mounts and for the
+// network. What the machine has at a few places is covered there by what is the
+// engine's: so it meets no other containerd, is not configured by the machine's
+// files, and has user ids to map that nobody had to give it. All that it mounts
+// goes with the name space. On the machine's network a dockerd that shall have no
+// bridge would take the one of another away.
 func (e *Engine) inNewSpace(args ...string) []string {
 	const cover = `for p in run/containerd etc/docker etc/subuid etc/subgid; do
 	[ ! -e "$1/$p" ] || [ ! -e "/$p" ] || mount --bind "$1/$p" "/$p" || exit
 done
 shift
 exec "$@"`
-	return append([]string{"unshare", "--mount", "--propagation", "slave", "sh", "-c", cover, "sh", e.path("over")}, args...)
+	return append([]string{"unshare", "--net", "--mount", "--propagation", "slave", "sh", "-c", cover, "sh", e.path("over")}, args...)
 }
 
 // start starts dockerd and waits until it answers.
@@ -187,13 +188,13 @@ func (e *Engine) command() []string {
 	if e.config.UserNS {
 		dockerd = append(dockerd, "--userns-remap", stranger)
 	}
-	space := fmt.Sprintf("--mount=/proc/%d/ns/mnt", e.containerd.cmd.Process.Pid)
-	return append([]string{"nsenter", space}, append(dockerd, e.config.Args...)...)
+	spaces := fmt.Sprintf("/proc/%d/ns/", e.containerd.cmd.Process.Pid)
+	return append([]string{"nsenter", "--mount=" + spaces + "mnt", "--net=" + spaces + "net"}, append(dockerd, e.config.Args...)...)
 }
 
 // rootless returns the command that becomes an ordinary user, and then root of
-// a user name space of theirs for dockerd. It keeps the machine's network: there
-// is nothing that it would do with one of its own.
+// a user name space of theirs for dockerd. It gets no further network: there is
+// nothing that it would do with one.
 func (e *Engine) rootless(dockerd []string) []string {
 	const run = `rm -f /run/docker /run/containerd /run/xtables.lock; exec "$@" --rootless`
 	kit := []string{"setpriv", "--reuid", strconv.Itoa(e.UID), "--regid", strconv.Itoa(e.GID), "--clear-groups",

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,7 @@ func TestEngine(t *testing.T) {
 		"plain": {}, "live restore": {Args: []string{"--live-restore"}}, "userns": {UserNS: true}, "rootless": {Rootless: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			before := bridges(t)
 			begun := time.Now()
 			e := Start(t, c)
 			t.Logf("started in %v", time.Since(begun))
@@ -114,8 +116,20 @@ func TestEngine(t *testing.T) {
 			e.Stop()
 			t.Logf("stopped in %v", time.Since(begun))
 			nothing(t, e)
+			if after := bridges(t); !slices.Equal(after, before) {
+				t.Errorf("the machine had the bridges %v and has %v", before, after)
+			}
 		})
 	}
+}
+
+// bridges lists those of the machine.
+func bridges(t *testing.T) []string {
+	list, err := filepath.Glob("/sys/class/net/*/bridge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // nothing sees that nothing is left of an engine.
