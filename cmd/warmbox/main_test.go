@@ -57,10 +57,22 @@ func setup(e *testscript.Env) error {
 	}
 	e.Defer(func() { silent.Close() })
 	e.Values[clientKey{}] = new(*mcp.ClientSession)
+	e.Defer(func() { sweepKept(filepath.Join(e.WorkDir, "home", "state")) })
 	e.Setenv("SILENT", "tcp://"+silent.Addr().String())
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 	e.Setenv("WARMBOX_POOL_WARM", "0") // a session that wants boxes to stand ready says so
 	return os.Mkdir(e.Getenv("HOME"), 0o700)
+}
+
+// sweepKept removes the boxes that a session left to a later server, before the
+// directory goes that says where they are.
+func sweepKept(state string) {
+	if kept, _ := filepath.Glob(filepath.Join(state, "warmbox", "boxes", "kept", "*", "*.lock")); len(kept) == 0 {
+		return
+	}
+	cmd := exec.Command("warmbox", "sweep", "--all")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "WARMBOX_CONFIG="+os.DevNull)
+	cmd.Run() // what it cannot remove the probe finds
 }
 
 // has tells what the machine has. What WARMBOX_REQUIRE names it must have.
