@@ -76,6 +76,7 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 func (s *Server) hooks() *mcpserver.Hooks {
 	var h mcpserver.Hooks
 	h.AddBeforeInitialize(func(context.Context, any, *mcp.InitializeRequest) { s.Manager.Warm() })
+	h.AddBeforeDiscover(func(context.Context, any, *mcp.DiscoverRequest) { s.Manager.Warm() })
 	h.AddBeforeListTools(func(context.Context, any, *mcp.ListToolsRequest) { s.Manager.Warm() })
 	return &h
 }
