@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -185,6 +186,16 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What this one asks for in vain the engine can make later: on the other path
+	// it misses what lay on the host.
+	late := launcher(t, Config{ForcePath: pathRelay})
+	workspace := t.TempDir()
+	if err := os.Chmod(workspace, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := launch(t, late, sandbox.Spec{Workspace: workspace}).Close(); err != nil {
+		t.Fatal(err)
+	}
 	hangs := make(chan struct{})
 	p.on("POST", request, func() {
 		e.Pause()
@@ -193,7 +204,7 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	var all sync.WaitGroup
 	ask := func(what string, f func() error) { all.Go(func() { unavailable(t, what, f) }) }
 	ask("launch", func() error {
-		_, err := l.Launch(t.Context(), "late", sandbox.Spec{})
+		_, err := late.Launch(t.Context(), "late", sandbox.Spec{Workspace: workspace})
 		return err
 	})
 	<-hangs
@@ -230,6 +241,7 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 		t.Error(err)
 	}
 	none(t, l, e.Host)
+	none(t, late, e.Host)
 }
 
 // slow sees that an engine which answers is waited for, however long it takes.
