@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -131,7 +132,11 @@ func (a *Agent) greet(r *wire.Reader, stream io.ReadWriteCloser) (hello wire.Hel
 	if err != nil {
 		return hello, fmt.Errorf("greet the host: %w", err)
 	}
+	before := a.env
 	a.dir, a.env = hello.Dir, append([]string{defaultPath}, hello.Env...)
+	if hello.Resume { // that host does not know with what variables the box was started
+		a.env = latest(slices.Concat(before, a.env))
+	}
 	if a.dir == "" {
 		a.dir, _ = os.Getwd()
 	}

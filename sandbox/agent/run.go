@@ -239,8 +239,11 @@ func preferForOOM(pid int) {
 // environ is the command's environment: the host's for all runs, that of this
 // one, and the mark by which its processes are known when they have left it.
 func (r *run) environ(env []string) []string {
-	all := append([]string{r.tree.mark}, r.agent.env...)
-	all = append(all, env...)
+	return latest(slices.Concat([]string{r.tree.mark}, r.agent.env, env))
+}
+
+// latest keeps of the variables of one name the last.
+func latest(all []string) []string {
 	last := make(map[string]int, len(all))
 	for i, v := range all {
 		name, _, _ := strings.Cut(v, "=")

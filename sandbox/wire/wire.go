@@ -99,7 +99,8 @@
 // not: one that dies may not have written down what it was sent. The bytes of a
 // run are counted from 0, both streams together, in the order of their frames.
 //
-// The next host's Hello has "resume", and the agent's how many "runs" it knows:
+// The next host's Hello has "resume": its variables are laid over those from
+// before, which it need not know. The agent's has how many "runs" it knows:
 // those that are not over, and those that are whose Forget has not come. A Known
 // for each follows. The host answers each with a Resume, which says how many bytes
 // of output it has, or with a Forget, and starts nothing before. When all are
