@@ -221,15 +221,15 @@ func (s *service) left() []string {
 	return slices.Concat(strings.Fields(containers), homes, s.processes(), s.files())
 }
 
-// processes lists those of the engine's containers, which are in its group, and
-// the engine's own for each.
+// processes lists those of the engine's containers, which are in its group. One
+// that never became an agent is the engine's own: if it is killed while it starts a
+// container, it does not know that one any more, and nobody else could.
 func (s *service) processes() (list []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		group, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
 		cmd, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		shim := strings.Contains(string(cmd), "containerd-shim") && strings.Contains(string(cmd), s.engine.Dir)
-		if shim || strings.Contains(string(group), "/"+filepath.Base(s.engine.Dir)+"/") {
+		if strings.Contains(string(group), "/"+filepath.Base(s.engine.Dir)+"/") && !strings.HasPrefix(string(cmd), "runc\x00init") {
 			list = append(list, "process "+filepath.Base(dir)+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
 		}
 	}
