@@ -176,6 +176,9 @@ func (m *Manager) adopt(box *Box, owner string, req Request, spec Spec, err erro
 	if spec.Keep != nil {
 		owner = spec.Keep.Owner
 	}
+	if m.pool != nil {
+		m.pool.forgive() // what starts for somebody starts for the pool too
+	}
 	box.Name, box.owner = req.Name, owner
 	m.furnish(box, spec)
 	m.enter(box)

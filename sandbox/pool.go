@@ -182,9 +182,17 @@ func (m *Manager) fill(ctx context.Context, image string) {
 	case m.closed:
 		m.pending.Go(box.Close)
 	default:
-		p.pause, p.retry = 0, time.Time{}
+		p.forgive()
 		p.ready = append(p.ready, warmBox{box, image})
 		m.pending.Go(func() { m.watchWarm(box) })
+	}
+}
+
+// forgive forgets that boxes did not start: one did.
+func (p *pool) forgive() {
+	if p.pause > 0 {
+		p.pause, p.retry = 0, time.Time{}
+		p.look()
 	}
 }
 
