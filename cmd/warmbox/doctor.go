@@ -98,12 +98,12 @@ func (d *doctor) checkLogs() bool {
 }
 
 func (d *doctor) checkAgent(arch string) bool {
-	agent, err := agentbin.For(arch)
+	_, size, err := agentbin.Describe(arch)
 	if err != nil {
 		d.fail("agent", err)
 		return false
 	}
-	d.ok("agent", fmt.Sprintf("for linux/%s, %.1f MB", arch, float64(len(agent))/1e6))
+	d.ok("agent", fmt.Sprintf("for linux/%s, %.1f MB", arch, float64(size)/1e6))
 	return true
 }
 

@@ -28,12 +28,35 @@ func For(arch string) ([]byte, error) {
 	if !slices.Contains(Archs(), arch) {
 		return nil, fmt.Errorf("there is no agent for linux/%s, only for %s", arch, strings.Join(Archs(), " and "))
 	}
-	agent, err := bin.ReadFile("bin/" + file(arch))
+	return read(arch, file(arch))
+}
+
+// Describe returns by what the agent for an architecture is known, and how many
+// bytes it has. For copies them all, and whoever has an agent of that sum in place
+// needs none of them.
+func Describe(arch string) (sum string, size int64, err error) {
+	if !slices.Contains(Archs(), arch) {
+		_, err := For(arch)
+		return "", 0, err
+	}
+	text, err := read(arch, file(arch)+".sum")
+	if err != nil {
+		return "", 0, err
+	}
+	info, err := fs.Stat(bin, "bin/"+file(arch))
+	if err != nil {
+		return "", 0, err
+	}
+	return string(text), info.Size(), nil
+}
+
+func read(arch, name string) ([]byte, error) {
+	content, err := bin.ReadFile("bin/" + name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("this warmbox was built without the agent for linux/%s, which a plain go install does not carry: "+
 			"clone the repository and run scripts/try, or in a clone: go generate ./... && go build ./cmd/warmbox, or install a release binary", arch)
 	}
-	return agent, err
+	return content, err
 }
 
 // Archs returns the architectures that agents are built for.

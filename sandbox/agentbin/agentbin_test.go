@@ -2,7 +2,9 @@ package agentbin_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,5 +67,21 @@ func TestUnknownArchitecture(t *testing.T) {
 	_, err := agentbin.For("../../etc/passwd")
 	if err == nil || !strings.Contains(err.Error(), "amd64 and arm64") {
 		t.Errorf("got %v, want an error that names what there is", err)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	for _, arch := range agentbin.Archs() {
+		agent, err := agentbin.For(arch)
+		if err != nil {
+			t.Skipf("not generated: %v", err)
+		}
+		sum, size, err := agentbin.Describe(arch)
+		if whole := sha256.Sum256(agent); err != nil || sum != hex.EncodeToString(whole[:8]) || size != int64(len(agent)) {
+			t.Errorf("%s: %s, %d bytes, %v", arch, sum, size, err)
+		}
+	}
+	if _, _, err := agentbin.Describe("z80"); err == nil {
+		t.Error("there is an agent for a z80")
 	}
 }

@@ -1,11 +1,13 @@
 //go:build ignore
 
 // Build makes the agents that package agentbin embeds, the same bytes from the
-// same source and toolchain wherever it runs. With an argument it makes them in
-// that directory instead.
+// same source and toolchain wherever it runs, and beside each its sum. With an
+// argument it makes them in that directory instead.
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -32,5 +34,13 @@ func build(arch, file string) error {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch,
 		"GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	return cmd.Run()
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	agent, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(agent)
+	return os.WriteFile(file+".sum", []byte(hex.EncodeToString(sum[:8])), 0o644)
 }

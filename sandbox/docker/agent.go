@@ -4,8 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -45,16 +43,15 @@ func (l *Launcher) agent(ctx context.Context, e *engine, f facts, path string) (
 	if ok && l.there(ctx, e, a) {
 		return a, nil
 	}
-	data, err := agentbin.For(f.Arch)
+	name, size, err := agentbin.Describe(f.Arch)
 	if err != nil {
 		return a, &sandbox.Error{Code: sandbox.Internal, Text: "start box: " + err.Error(), Err: err}
 	}
-	name := fingerprint(data)
 	if path == pathRelay {
 		a = agent{Source: volumePrefix + name, Volume: true}
-		err = l.fillVolume(ctx, e, f, a.Source, data)
+		err = l.fillVolume(ctx, e, f, a.Source, size)
 	} else {
-		a.Source, err = l.installAgent(name, data)
+		a.Source, err = l.installAgent(f.Arch, name, size)
 	}
 	if err != nil {
 		return a, fmt.Errorf("install the agent: %w", err)
@@ -67,12 +64,6 @@ func (l *Launcher) agent(ctx context.Context, e *engine, f facts, path string) (
 
 // volumePrefix begins the names of the volumes in which agents lie.
 const volumePrefix = "warmbox-agent-"
-
-// fingerprint tells versions of an agent apart.
-func fingerprint(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8])
-}
 
 // there reports whether an agent that was installed is still there: people
 // prune volumes and empty caches.
@@ -87,14 +78,18 @@ func (l *Launcher) there(ctx context.Context, e *engine, a agent) bool {
 // installAgent puts the agent into a directory of its own. The file can be run
 // by everybody and read by nobody: a process whose program cannot be read gives
 // nothing away to others of its user.
-func (l *Launcher) installAgent(name string, data []byte) (string, error) {
+func (l *Launcher) installAgent(arch, name string, size int64) (string, error) {
 	parent, err := l.cacheDir("agents")
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(parent, name)
-	if info, err := os.Lstat(filepath.Join(dir, "agent")); err == nil && info.Mode() == 0o111 && info.Size() == int64(len(data)) {
+	if info, err := os.Lstat(filepath.Join(dir, "agent")); err == nil && info.Mode() == 0o111 && info.Size() == size {
 		return dir, nil
+	}
+	data, err := agentbin.For(arch)
+	if err != nil {
+		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -107,7 +102,7 @@ func (l *Launcher) installAgent(name string, data []byte) (string, error) {
 
 // fillVolume puts the agent into a volume, through a container that mounts it
 // and never runs.
-func (l *Launcher) fillVolume(ctx context.Context, e *engine, f facts, name string, data []byte) error {
+func (l *Launcher) fillVolume(ctx context.Context, e *engine, f facts, name string, size int64) error {
 	labels := map[string]string{labelPrefix + "agent": name, labelPrefix + "host": l.hostLabel()}
 	if _, err := e.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels}); err != nil {
 		return err
@@ -115,13 +110,17 @@ func (l *Launcher) fillVolume(ctx context.Context, e *engine, f facts, name stri
 	mounts := []mount.Mount{volumeMount(name, agentDir, false, true)}
 	return l.withIdle(ctx, e, f, mounts, func(id string) error {
 		stat, err := e.ContainerStatPath(ctx, id, agentPath)
-		if err == nil && stat.Size == int64(len(data)) {
+		if err == nil && stat.Size == size {
 			return nil
 		}
 		if err != nil && !errdefs.IsNotFound(err) {
 			return err
 		}
-		return e.CopyToContainer(ctx, id, agentDir, archive(data, &tar.Header{Name: "agent", Mode: 0o111, Size: int64(len(data))}), container.CopyToContainerOptions{})
+		data, err := agentbin.For(f.Arch)
+		if err != nil {
+			return err
+		}
+		return e.CopyToContainer(ctx, id, agentDir, archive(data, &tar.Header{Name: "agent", Mode: 0o111, Size: size}), container.CopyToContainerOptions{})
 	})
 }
 

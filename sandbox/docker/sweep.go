@@ -335,8 +335,8 @@ func (l *Launcher) sweepVolumes(ctx context.Context, e *engine, label, why strin
 func agentVolumes() map[string]bool {
 	names := make(map[string]bool)
 	for _, arch := range agentbin.Archs() {
-		if data, err := agentbin.For(arch); err == nil {
-			names[volumePrefix+fingerprint(data)] = true
+		if sum, _, err := agentbin.Describe(arch); err == nil {
+			names[volumePrefix+sum] = true
 		}
 	}
 	return names
