@@ -212,10 +212,11 @@ func TestPoolWithoutEngine(t *testing.T) {
 // where a command only left it behind; and its owner is told why.
 func TestIdleBoxes(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{})
-	m.Idle = 300 * time.Millisecond
-	idle, busy, left := start(t, m, sandbox.Request{}), start(t, m, sandbox.Request{}), start(t, m, sandbox.Request{})
+	busy, left := start(t, m, sandbox.Request{}), start(t, m, sandbox.Request{})
 	run := begin(t, busy, "sleep 1000")
 	<-begin(t, left, "setsid sleep 1001 >/dev/null 2>&1 & exit").Done()
+	m.Idle = 300 * time.Millisecond // from the next box on; they are at work by now
+	idle := start(t, m, sandbox.Request{})
 	<-idle.Done()
 	if _, err := m.Box("me", idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: nobody used it for 300ms") {
 		t.Errorf("%v", err)

@@ -15,8 +15,8 @@ import (
 // clients are at work. All that runs in boxes ends without anybody's doing, but what
 // runs in a kept one; that one each next server has, with the same command in it.
 func TestKilledAtWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
+	if *soakTime == 0 {
+		t.Skip("it takes a minute; run it with -soak=2m")
 	}
 	t.Logf("-killseed %d", *killSeed)
 	s := &soak{service: newService(t, soakSettings), rand: rand.New(rand.NewPCG(*killSeed, 2)), begun: time.Now()}

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak", 2*time.Minute, "how long TestSoak goes on")
+	soakTime = flag.Duration("soak", 0, "how long TestSoak goes on, such as 2m; 0: it and TestKilledAtWork are skipped")
 	soakSeed = flag.Uint64("soakseed", rand.Uint64(), "what it chooses by what goes wrong, and when")
 )
 
@@ -56,8 +56,8 @@ type soak struct {
 // answer must be right or one that is promised, what was broken must come back by
 // itself, the server must not grow, and in the end nothing may be left.
 func TestSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes minutes")
+	if *soakTime == 0 {
+		t.Skip("it takes minutes; run it with -soak=2m")
 	}
 	t.Logf("-soakseed %d", *soakSeed)
 	s := &soak{service: newService(t, soakSettings), rand: rand.New(rand.NewPCG(*soakSeed, 0))}

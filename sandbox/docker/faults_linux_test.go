@@ -158,20 +158,21 @@ func none(t *testing.T, l *Launcher, host string) {
 	}
 }
 
-var moreFaults = flag.Bool("faults", false, "have engines hang at more moments, and be slow")
+var engineFaults = flag.Bool("faults", false, "have engines of the tests' own hang, crash, restart and be slow")
 
 func TestEngineFaults(t *testing.T) {
+	if !*engineFaults {
+		t.Skip("it takes half a minute; run it with -faults")
+	}
 	need(t)
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
 	p := tapped(t, e.Host)
 	t.Setenv("DOCKER_HOST", p.host)
 	t.Run("hangs", func(t *testing.T) { hanging(t, e, p, "/containers/create") })
-	if *moreFaults {
-		t.Run("hangs before it starts a box", func(t *testing.T) { hanging(t, e, p, "/start") })
-		t.Run("hangs before it is listened to", func(t *testing.T) { hanging(t, e, p, "/attach") })
-		t.Run("is slow", func(t *testing.T) { slow(t, p) })
-	}
+	t.Run("hangs before it starts a box", func(t *testing.T) { hanging(t, e, p, "/start") })
+	t.Run("hangs before it is listened to", func(t *testing.T) { hanging(t, e, p, "/attach") })
+	t.Run("is slow", func(t *testing.T) { slow(t, p) })
 	t.Run("is restarted", func(t *testing.T) { restarted(t, e) })
 }
 
