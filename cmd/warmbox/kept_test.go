@@ -79,17 +79,7 @@ func outliveKills(t *testing.T, state string) {
 	if end["status"] != "exited" {
 		t.Errorf("%v", end)
 	}
-	log, err := os.ReadFile(fmt.Sprint(run["logPath"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")
-	for i, line := range lines {
-		if want := fmt.Sprint("line ", i+1); line != want {
-			t.Fatalf("of %d lines that after %d is %q", len(lines), i, line)
-		}
-	}
-	t.Logf("%d lines", len(lines))
+	t.Logf("%d lines", numbered(t, fmt.Sprint(run["logPath"])))
 	p.call(t, "stop", map[string]any{"containerId": box})
 	if left, _ := filepath.Glob(filepath.Join(state, "warmbox", "boxes", "kept", "*", "*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -99,11 +89,26 @@ func outliveKills(t *testing.T, state string) {
 // sweepAll takes away what a test kept, however it ended.
 func sweepAll(t *testing.T, state string) {
 	t.Helper()
-	cmd := exec.Command("warmbox", "sweep", "--all")
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "WARMBOX_CONFIG="+os.DevNull)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := sweep(state).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// numbered counts the lines of a log that has "line 1", "line 2" and so on: every
+// one of them, once and in order.
+func numbered(t *testing.T, path string) int {
+	t.Helper()
+	log, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")
+	for i, line := range lines {
+		if want := fmt.Sprint("line ", i+1); line != want {
+			t.Fatalf("of %d lines that after %d is %q", len(lines), i, line)
+		}
+	}
+	return len(lines)
 }
 
 // call calls a tool, which must not fail.

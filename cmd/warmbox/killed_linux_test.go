@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -109,16 +107,6 @@ func (k *kept) finish() {
 	k.Helper()
 	k.must("exec", map[string]any{"containerId": k.box, "cmd": "touch /tmp/stop"})
 	k.expect(k.must("logs", map[string]any{"execId": k.run, "waitSeconds": 30}), map[string]any{"status": "exited", "exitCode": 0})
-	log, err := os.ReadFile(k.log)
-	if err != nil {
-		k.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")
-	for i, line := range lines {
-		if want := fmt.Sprint("line ", i+1); line != want {
-			k.Fatalf("of %d lines that after %d is %q", len(lines), i, line)
-		}
-	}
-	k.Logf("the command in the kept box printed %d lines, and its log has them", len(lines))
+	k.Logf("the command in the kept box printed %d lines, and its log has them", numbered(k.T, k.log))
 	k.must("stop", map[string]any{"containerId": k.box})
 }

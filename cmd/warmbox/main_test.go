@@ -70,9 +70,14 @@ func sweepKept(state string) {
 	if kept, _ := filepath.Glob(filepath.Join(state, "warmbox", "boxes", "kept", "*", "*.lock")); len(kept) == 0 {
 		return
 	}
+	sweep(state).Run() // what it cannot remove the probe finds
+}
+
+// sweep returns the command that removes all boxes of those who have this state.
+func sweep(state string) *exec.Cmd {
 	cmd := exec.Command("warmbox", "sweep", "--all")
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "WARMBOX_CONFIG="+os.DevNull)
-	cmd.Run() // what it cannot remove the probe finds
+	return cmd
 }
 
 // has tells what the machine has. What WARMBOX_REQUIRE names it must have.
