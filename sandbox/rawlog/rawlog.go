@@ -120,6 +120,7 @@ type Store struct {
 
 	mu         sync.Mutex
 	logs       map[string]*Log // those being written
+	ages       ager            // of files
 	sweepAsked chan struct{}   // has a token when there is much to look over
 }
 

@@ -38,9 +38,9 @@ const (
 
 // An Entry is a run in the store.
 type Entry struct {
-	Exec    string
-	Size    int64     // of its files
-	Changed time.Time // when one of them was last written
+	Exec  string
+	Size  int64         // of its files
+	Quiet time.Duration // for how long none of them was written, at least
 }
 
 // List returns the runs of the store, the one that was quiet for longest first.
@@ -49,11 +49,11 @@ func (s *Store) List() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	byExec := map[string]*Entry{}
+	byExec, age := map[string]*Entry{}, s.aging()
 	for _, f := range files {
 		if exec, ok := execOf(f.Name()); ok && f.Type().IsRegular() {
 			if info, err := f.Info(); err == nil { // else it has just been deleted
-				enter(byExec, exec, info)
+				enter(byExec, exec, info.Size(), age(info.ModTime()))
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Store) List() ([]Entry, error) {
 		list = append(list, *e)
 	}
 	slices.SortFunc(list, func(a, b Entry) int {
-		return cmp.Or(a.Changed.Compare(b.Changed), strings.Compare(a.Exec, b.Exec))
+		return cmp.Or(cmp.Compare(b.Quiet, a.Quiet), strings.Compare(a.Exec, b.Exec))
 	})
 	return list, nil
 }
@@ -75,16 +75,24 @@ func execOf(file string) (exec string, ok bool) {
 	return exec, (ext == logExt || ext == indexExt) && isName(exec)
 }
 
-func enter(byExec map[string]*Entry, exec string, info fs.FileInfo) {
+// aging returns what tells how old a file of some date is now.
+func (s *Store) aging() (age func(dated time.Time) time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ages.look(now)
+	ages := ager{s.ages.began, slices.Clone(s.ages.settings)}
+	return func(dated time.Time) time.Duration { return ages.age(now, dated) }
+}
+
+func enter(byExec map[string]*Entry, exec string, size int64, age time.Duration) {
 	e := byExec[exec]
 	if e == nil {
-		e = &Entry{Exec: exec}
+		e = &Entry{Exec: exec, Quiet: age}
 		byExec[exec] = e
 	}
-	e.Size += max(info.Size(), fileCost)
-	if info.ModTime().After(e.Changed) {
-		e.Changed = info.ModTime()
-	}
+	e.Size += max(size, fileCost)
+	e.Quiet = min(e.Quiet, age)
 }
 
 // Tend keeps the store within its limits until ctx is done: it deletes what is
@@ -117,9 +125,8 @@ func (s *Store) sweep(ctx context.Context) error {
 	for _, e := range list {
 		total += e.Size
 	}
-	now := time.Now()
 	for _, e := range list {
-		old := now.Sub(e.Changed) > s.maxAge()
+		old := e.Quiet > s.maxAge()
 		if ctx.Err() != nil || !old && total <= s.maxTotal() && s.checkRoom() == nil {
 			return nil // what follows is younger
 		}
@@ -202,6 +209,7 @@ func (s *Store) writing(exec string) *Log {
 func (s *Store) begin(exec string, l *Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ages.look(time.Now())
 	if s.logs == nil {
 		s.logs = map[string]*Log{}
 	}
@@ -211,6 +219,7 @@ func (s *Store) begin(exec string, l *Log) {
 func (s *Store) end(exec string, l *Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ages.look(time.Now()) // its date is of the clock as it is set now
 	if s.logs[exec] == l {
 		delete(s.logs, exec)
 	}
