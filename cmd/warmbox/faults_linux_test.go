@@ -19,8 +19,6 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-var engineFaults = flag.Bool("faults", false, "have engines of the tests' own hang, crash and restart")
-
 var outage = flag.Duration("outage", 2*time.Second, "how long TestEngineFaults has no engine at all")
 
 // hangTime is what a client may have to wait before it hears that no engine
@@ -109,9 +107,6 @@ func containers(t *testing.T, host string) []string {
 // eyes of a client. Each call is answered in time, and service comes back by
 // itself: the program is never restarted.
 func TestEngineFaults(t *testing.T) {
-	if !*engineFaults {
-		t.Skip("it takes half a minute; run it with -faults")
-	}
 	if ok, err := has("docker"); err != nil || !ok {
 		t.Skipf("no engine with the default image: %v", err)
 	}

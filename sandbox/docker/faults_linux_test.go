@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -158,12 +157,7 @@ func none(t *testing.T, l *Launcher, host string) {
 	}
 }
 
-var engineFaults = flag.Bool("faults", false, "have engines of the tests' own hang, crash, restart and be slow")
-
 func TestEngineFaults(t *testing.T) {
-	if !*engineFaults {
-		t.Skip("it takes half a minute; run it with -faults")
-	}
 	need(t)
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)

@@ -1,7 +1,10 @@
-package main
+package soak
 
 import (
+	"flag"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -9,13 +12,15 @@ import (
 	"time"
 )
 
+var (
+	kills    = flag.Int("kills", 10, "how often TestKilledAtWork kills the server")
+	killSeed = flag.Uint64("killseed", rand.Uint64(), "what it draws the moments from")
+)
+
 // TestKilledAtWork kills the server with -9 at any moment, again and again, while
 // clients are at work. All that runs in boxes ends without anybody's doing, but what
 // runs in a kept one; that one each next server has, with the same command in it.
 func TestKilledAtWork(t *testing.T) {
-	if *soakTime == 0 {
-		t.Skip("it takes a minute; run it with -soak=2m")
-	}
 	t.Logf("-killseed %d", *killSeed)
 	s := &soak{service: newService(t, soakSettings), rand: rand.New(rand.NewPCG(*killSeed, 2)), begun: time.Now()}
 	s.open()
@@ -58,7 +63,7 @@ func (s *service) running() int {
 // sweep does what a user can do about what killed servers left.
 func (s *service) sweep() {
 	s.Helper()
-	cmd := exec.Command("warmbox", "sweep", "--docker-host", s.engine.Host)
+	cmd := exec.Command(program, "sweep", "--docker-host", s.engine.Host)
 	cmd.Env = s.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -107,6 +112,24 @@ func (k *kept) finish() {
 	k.Helper()
 	k.must("exec", map[string]any{"containerId": k.box, "cmd": "touch /tmp/stop"})
 	k.expect(k.must("logs", map[string]any{"execId": k.run, "waitSeconds": 30}), map[string]any{"status": "exited", "exitCode": 0})
-	k.Logf("the command in the kept box printed %d lines, and its log has them", numbered(k.T, k.log))
+	k.Logf("the command in the kept box printed %d lines, and its log has them", k.lines())
 	k.must("stop", map[string]any{"containerId": k.box})
+}
+
+// lines counts what the command's log has: every line once, and in order.
+func (k *kept) lines() int {
+	k.Helper()
+	got, err := os.ReadFile(k.log)
+	if err != nil {
+		k.Fatal(err)
+	}
+	count := strings.Count(string(got), "\n")
+	var want strings.Builder
+	for i := range count {
+		fmt.Fprintf(&want, "line %d\n", i+1)
+	}
+	if want.String() != string(got) {
+		k.Errorf("%s does not have each line once and in order", k.log)
+	}
+	return count
 }

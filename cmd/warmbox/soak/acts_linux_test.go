@@ -1,4 +1,4 @@
-package main
+package soak
 
 import (
 	"context"
@@ -109,9 +109,9 @@ func (v *visitor) leavesDaemon(ctx context.Context) {
 	}
 }
 
-// floods has a command print 50 MB between a word and the same again.
+// floods has a command print 20 MB between a word and the same again.
 func (v *visitor) floods(ctx context.Context) {
-	const size = 50_000_000
+	const size = 20_000_000
 	word := v.word()
 	a := v.exec(ctx, "", word, fmt.Sprintf("echo %s; yes flood | head -c %d; echo; echo %[1]s", word, size), nil)
 	if !v.expect(a, map[string]any{"status": sandbox.Exited, "exitCode": 0, "truncated": true}) {

@@ -1,4 +1,4 @@
-package main
+package soak
 
 import (
 	"context"
@@ -36,8 +36,9 @@ type visitor struct {
 }
 
 // replyTime is how long any answer may take. Most take milliseconds; some wait for
-// boxes that an engine starts which has just come back, with all others.
-const replyTime = 45 * time.Second
+// boxes that an engine starts which has just come back, with all others, on a machine
+// that has more to do. exec itself waits for 45 s.
+const replyTime = 90 * time.Second
 
 // tally counts what calls came to, by what was asked.
 type tally struct {

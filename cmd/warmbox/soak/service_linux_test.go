@@ -1,4 +1,4 @@
-package main
+package soak
 
 import (
 	"bufio"
@@ -45,9 +45,6 @@ type service struct {
 // newService starts an engine, and no server yet.
 func newService(t *testing.T, settings string) *service {
 	t.Helper()
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no image to bring to a private engine: %v", err)
-	}
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, docker.DefaultImage), docker.DefaultImage)
 	dir, err := os.MkdirTemp("", "soak") // short: sockets lie in it
@@ -99,7 +96,7 @@ func (s *service) open() {
 		s.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command("warmbox", s.args...)
+	s.cmd = exec.Command(program, s.args...)
 	s.cmd.Env, s.cmd.Stderr = s.env, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package soak
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak", 0, "how long TestSoak goes on, such as 2m; 0: it and TestKilledAtWork are skipped")
+	soakTime = flag.Duration("soak", 2*time.Minute, "how long TestSoak goes on")
 	soakSeed = flag.Uint64("soakseed", rand.Uint64(), "what it chooses by what goes wrong, and when")
 )
 
@@ -56,9 +56,6 @@ type soak struct {
 // answer must be right or one that is promised, what was broken must come back by
 // itself, the server must not grow, and in the end nothing may be left.
 func TestSoak(t *testing.T) {
-	if *soakTime == 0 {
-		t.Skip("it takes minutes; run it with -soak=2m")
-	}
 	t.Logf("-soakseed %d", *soakSeed)
 	s := &soak{service: newService(t, soakSettings), rand: rand.New(rand.NewPCG(*soakSeed, 0))}
 	s.canary = newVisitor(s.service, &tally{}, *soakSeed, visitors)
@@ -227,6 +224,7 @@ func (s *soak) replace() {
 // it.
 func (s *soak) closing(all []*visitor) {
 	for _, v := range all {
+		s.await(v.name+" knows what became of its box", func() bool { return v.says(s.Context(), "") })
 		for range 3 {
 			if !v.says(s.Context(), "") {
 				s.Errorf("%s is not served though nothing is wrong any more\n%s", v.name, s.tail())
