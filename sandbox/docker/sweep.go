@@ -214,12 +214,23 @@ func waiting(path string, most time.Duration) (alive, over bool) {
 		return errors.Is(err, errHeld), errors.Is(err, fs.ErrNotExist)
 	}
 	defer lock.release()
-	until, err := time.Parse(time.RFC3339, lock.read())
-	if err != nil {
-		lock.write(time.Now().Add(most + waitMargin).Format(time.RFC3339))
-		return false, false
+	return false, lock.waited(sinceBoot(), most)
+}
+
+// waited reports whether the time is over that is noted in a claim, and notes it
+// where none is, or one of before the machine was booted: a box that outlived that
+// runs on another machine, and its agent ends it in time.
+func (l *lock) waited(now moment, most time.Duration) (over bool) {
+	noted := l.read()
+	until, ok := parseMoment(noted)
+	switch {
+	case noted != "" && !ok:
+		return true // the claim is forfeit
+	case !ok || until.boot != now.boot:
+		l.write(now.add(most + waitMargin).String())
+		return false
 	}
-	return false, time.Now().After(until)
+	return now.at > until.at
 }
 
 // why says why a box goes, "" if it stays.
