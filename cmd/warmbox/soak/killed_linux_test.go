@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -47,7 +48,6 @@ func TestKilledAtWork(t *testing.T) {
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	s.sweep()
 	s.nothing()
 }
 
@@ -69,7 +69,7 @@ func (s *service) sweep() {
 	if err != nil {
 		s.Errorf("%v: %s", err, out)
 	}
-	s.Logf("%s", out)
+	s.Logf("%s", bytes.TrimSpace(out))
 }
 
 // A kept is a box that outlives servers, with a command in it that counts.

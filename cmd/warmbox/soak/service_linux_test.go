@@ -209,13 +209,13 @@ func (s *service) docker(args ...string) (string, error) {
 // signs by which programs say that they live.
 func (s *service) left() []string {
 	s.Helper()
-	containers, err := s.docker("ps", "-aq")
+	containers, err := s.docker("ps", "-a", "--format", `container {{.ID}} {{.Status}} {{.Label "dev.warmbox.box"}}`)
 	volumes, verr := s.docker("volume", "ls", "-q")
 	if err := errors.Join(err, verr); err != nil {
 		return []string{err.Error()}
 	}
 	homes := slices.DeleteFunc(strings.Fields(volumes), func(name string) bool { return strings.HasPrefix(name, "warmbox-agent-") })
-	return slices.Concat(strings.Fields(containers), homes, s.processes(), s.files())
+	return slices.Concat(slices.Collect(strings.Lines(containers)), homes, s.processes(), s.files())
 }
 
 // processes lists those of the engine's containers, which are in its group. One
@@ -254,16 +254,20 @@ func (s *service) files() (list []string) {
 	return list
 }
 
-// nothing sees that nothing is left, or soon will not be.
+// nothing sees that nothing is left, or soon will not be, but for what a sweep finds:
+// an engine that was killed or hung goes on, when it is back, with what servers that
+// have ended once asked of it.
 func (s *service) nothing() {
 	s.Helper()
-	var left []string
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for late := time.After(patience); ; {
-		if left = s.left(); len(left) == 0 {
+		s.sweep()
+		left := s.left()
+		if len(left) == 0 {
 			return
 		}
+		s.Logf("left at %v:\n  %s", time.Now(), strings.Join(left, "\n  "))
 		select {
 		case <-tick.C:
 		case <-late:

@@ -235,7 +235,6 @@ func (s *soak) closing(all []*visitor) {
 	if err := s.end(syscall.SIGTERM); err != nil {
 		s.Errorf("the server ended with %v\n%s", err, s.tail())
 	}
-	s.sweep() // what the last fault made the engine forget
 	s.nothing()
 }
 
