@@ -1,0 +1,135 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// A polite Launcher's agents say that they are there, and no more: so its boxes
+// stand by a clock of a test's own.
+type polite struct{}
+
+func (polite) Launch(context.Context, string, sandbox.Spec) (io.ReadWriteCloser, error) {
+	host, agent := net.Pipe()
+	go func() { // ends with its box
+		defer agent.Close()
+		r := wire.NewReader(agent, wire.FromHost)
+		for {
+			f, err := r.Read()
+			switch {
+			case err != nil:
+				return
+			case f.Kind == wire.Hello:
+				agent.Write(wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{}`)))
+			case f.Kind == wire.Ping:
+				agent.Write(wire.Append(nil, wire.Pong, wire.ID{}, nil))
+			}
+		}
+	}()
+	return placeless{host}, nil
+}
+
+// placeless is a box of which nothing is known, as counted wants it.
+type placeless struct{ net.Conn }
+
+func (placeless) Place() sandbox.Place { return sandbox.Place{} }
+
+// inTime runs a test by a clock of its own, with a pool of such boxes.
+func inTime(t *testing.T, p sandbox.Pool, test func(*testing.T, *sandbox.Manager, *counter)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{Launcher: polite{}}
+		m := boxtest.Manager(t, c, sandbox.Spec{Image: "standard"})
+		m.Pool = p
+		test(t, m, c)
+	})
+}
+
+// pass lets time pass, and all that it sets off happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// A pool whose boxes do not start tries less and less often. One that starts has
+// it begin anew, whoever it was started for.
+func TestPoolForgives(t *testing.T) {
+	inTime(t, sandbox.Pool{Warm: 1}, func(t *testing.T, m *sandbox.Manager, c *counter) {
+		attempts := func(d time.Duration) int {
+			before, _ := c.figures()
+			pass(d)
+			after, _ := c.figures()
+			return after - before
+		}
+		c.breakWith(errors.New("no engine"))
+		m.Warm()
+		if n := attempts(10 * time.Second); n != 4 { // after 0, 1, 3 and 7 s
+			t.Errorf("%d attempts in the first 10 s", n)
+		}
+		attempts(10 * time.Minute)
+		if n := attempts(10 * time.Minute); n != 10 {
+			t.Errorf("%d attempts in 10 min, long after", n)
+		}
+
+		c.breakWith(nil)
+		start(t, m, sandbox.Request{Env: map[string]string{"A": "1"}}) // which no warm box could have been
+		if synctest.Wait(); m.Stats().Ready != 1 {
+			t.Error("a box starts for somebody, and the pool waits on")
+		}
+
+		c.breakWith(errors.New("no engine"))
+		start(t, m, sandbox.Request{})
+		if n := attempts(10 * time.Second); n != 4 {
+			t.Errorf("%d attempts in the first 10 s after a box had started", n)
+		}
+		c.breakWith(nil)
+		pass(time.Minute)
+		c.breakWith(errors.New("no engine"))
+		c.streams[len(c.streams)-1].Close() // of the box that stands ready
+		if n := attempts(10 * time.Second); n != 4 {
+			t.Errorf("%d attempts in the first 10 s after the pool had started one", n)
+		}
+	})
+}
+
+// What ends because nobody uses it ends when its time is over, not before.
+func TestTimesOfBoxes(t *testing.T) {
+	inTime(t, sandbox.Pool{Warm: 1, Idle: time.Hour, Life: 20 * time.Minute}, func(t *testing.T, m *sandbox.Manager, c *counter) {
+		m.Idle = 30 * time.Minute
+		m.Warm()
+		synctest.Wait()
+		box := start(t, m, sandbox.Request{})
+		pass(20*time.Minute - time.Millisecond)
+		if launched, _ := c.figures(); launched != 2 {
+			t.Errorf("%d boxes were launched, want the one that was taken and its successor", launched)
+		}
+		pass(2 * time.Millisecond)
+		if launched, _ := c.figures(); launched != 3 || m.Stats().Ready != 1 {
+			t.Errorf("%d boxes were launched, and %+v: want another in the place of the old one", launched, m.Stats())
+		}
+		pass(10*time.Minute - 3*time.Millisecond)
+		if err := box.Gone(); err != nil {
+			t.Error(err)
+		}
+		pass(2 * time.Millisecond)
+		if box.Gone() == nil {
+			t.Error("it stands though nobody used it for its time")
+		}
+		pass(30*time.Minute - 3*time.Millisecond)
+		if s := m.Stats(); s.Ready != 1 {
+			t.Errorf("%+v before anybody is gone for an hour", s)
+		}
+		pass(4 * time.Millisecond)
+		if s := m.Stats(); s.Ready != 0 {
+			t.Errorf("%+v though nobody came for an hour", s)
+		}
+	})
+}
