@@ -325,18 +325,23 @@ func (l *Launcher) sweepVolumes(ctx context.Context, e *engine, label, why strin
 		return nil, err
 	}
 	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host), filters.Arg("label", labelPrefix+label), filters.Arg("dangling", "true"))
-	found, err := e.VolumeList(ctx, volume.ListOptions{Filters: mine})
+	attended, done := e.attend(ctx)
+	defer done()
+	found, err := e.VolumeList(attended, volume.ListOptions{Filters: mine})
 	if err != nil {
-		return nil, err
+		return nil, orSilence(attended, err)
 	}
 	for _, v := range found.Volumes {
 		if !goes(v.Name) {
 			continue
 		}
-		if rerr := e.VolumeRemove(ctx, v.Name, false); rerr == nil {
+		if attended.Err() != nil {
+			return took, errors.Join(err, orSilence(attended, attended.Err()))
+		}
+		if rerr := e.VolumeRemove(attended, v.Name, false); rerr == nil {
 			took = append(took, Swept{"volume", v.Name, why})
 		} else if !gone(rerr) && !errdefs.IsConflict(rerr) {
-			err = errors.Join(err, rerr)
+			err = errors.Join(err, orSilence(attended, rerr))
 		}
 	}
 	return took, err

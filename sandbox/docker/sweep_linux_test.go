@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
@@ -157,6 +159,62 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	if _, err := box.engine.VolumeInspect(t.Context(), foreign); err != nil {
 		t.Errorf("a volume of another host: %v", err)
 	}
+}
+
+// The homes of boxes that are gone go, which an engine forgets where it removes a
+// container while it starts or stops. Those that a box has stay, and what is
+// another host's or no home.
+func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
+	l := launcher(t, Config{})
+	box := launch(t, l, sandbox.Spec{})
+	l.sweeps.Wait() // which its launch began
+	home := func(name string, labels map[string]string) string {
+		name = "warmbox-test-home-" + name
+		if _, err := box.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: name, Labels: labels}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { box.engine.VolumeRemove(context.Background(), name, true) })
+		return name
+	}
+	const isHome, isOf = labelPrefix + "home", labelPrefix + "host"
+	left := home("left", map[string]string{isHome: "gone", isOf: l.hostLabel()})
+	stays := append(anonymous(t, box),
+		home("of-another-host", map[string]string{isHome: "gone", isOf: "0123456789abcdef"}),
+		home("of-nobody", map[string]string{isHome: "gone"}),
+		home("that-is-none", map[string]string{isOf: l.hostLabel()}))
+	if diff := cmp.Diff([]string{"volume " + left}, sweep(t, l, false)); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range stays {
+		if _, err := box.engine.VolumeInspect(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// deaf is an engine that answers nothing.
+type deaf struct{ api }
+
+func (deaf) Ping(ctx context.Context) (types.Ping, error) {
+	<-ctx.Done()
+	return types.Ping{}, ctx.Err()
+}
+
+func (deaf) VolumeList(ctx context.Context, _ volume.ListOptions) (volume.ListResponse, error) {
+	<-ctx.Done()
+	return volume.ListResponse{}, ctx.Err()
+}
+
+// A sweep of volumes is given up as soon as its engine is known to hang.
+func TestSweepOfVolumesOnAnEngineThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Launcher{host: "0123456789abcdef"}
+		begun := time.Now()
+		_, err := l.sweepAgents(t.Context(), &engine{api: deaf{}})
+		if took := time.Since(begun); !errors.Is(err, errSilent) || took != slowTime+pulseTime {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
 }
 
 // A launch on an engine that is new to its program sweeps without being waited for.
