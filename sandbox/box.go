@@ -41,7 +41,8 @@ var machineEnv = []string{
 
 // A Box runs commands in one place, any number at once. It is safe for use by
 // several goroutines. It is gone when it is closed or when its agent is lost;
-// then every run of it ends.
+// then every run of it ends. One that is kept is gone too when only the stream to it
+// broke: its Manager has it come back as another Box of the same id.
 type Box struct {
 	ID      string
 	Name    string // what its owner calls it, may be empty
@@ -270,7 +271,11 @@ func (b *Box) add(r *Run) error {
 func (b *Box) goneError() error {
 	const hint = "Start another one, or leave containerId out."
 	cause := b.cause
+	broken, isBroken := errors.AsType[*brokenStream](cause)
 	switch {
+	case isBroken:
+		return Errorf(DockerUnavailable, "It is dialled again, and what runs in it goes on. Try again in a few seconds.",
+			"box %s cannot be reached just now: %w", b.ID, broken.cause)
 	case cause == errStopped:
 		return Errorf(BoxGone, hint, "box %s was stopped", b.ID)
 	case b.stopped:
@@ -333,11 +338,24 @@ func (b *Box) giveUp(cause error, stopped bool) (first bool) {
 	return true
 }
 
-// fail gives the box up for a reason. It does not wait.
+// fail gives the box up for a reason; of one that is kept only the stream, where the
+// box may still be there. It does not wait.
 func (b *Box) fail(cause error) {
+	if b.keepFor > 0 && !final(cause) {
+		cause = &brokenStream{cause}
+	}
 	if b.giveUp(cause, false) {
 		b.logger.Warn("box lost", "cause", cause)
-		go b.stream.Close() // serve waits for it
+		go b.end() // serve waits for it
+	}
+}
+
+// end ends the stream, and the box with it unless that waits for somebody.
+func (b *Box) end() {
+	if b.left() {
+		b.letGo()
+	} else {
+		b.stream.Close()
 	}
 }
 
@@ -349,7 +367,8 @@ func (b *Box) serve(r *wire.Reader) {
 		err = errors.New("its agent hung up")
 	}
 	b.fail(err)
-	b.stream.Close()
+	b.end()
+	left := b.left()
 	b.mu.Lock()
 	if b.beat != nil {
 		b.beat.Stop()
@@ -363,7 +382,7 @@ func (b *Box) serve(r *wire.Reader) {
 	cause := b.cause
 	b.mu.Unlock()
 	for _, run := range runs {
-		if cause == errLeft {
+		if left {
 			run.leave()
 		} else {
 			run.lose(status, cause)

@@ -2,8 +2,11 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
 // DefaultKeepFor is how long a kept box waits for a server to come back.
@@ -43,6 +46,9 @@ func (m *Manager) keepFor() time.Duration {
 	return DefaultKeepFor
 }
 
+// comingBack is what who takes over kept boxes has claimed: one at a time does.
+const comingBack = "\x00kept"
+
 // comeBack takes over the kept boxes that wait on this host, with what runs in
 // them. One that cannot be reached is left to its agent, which ends it when its
 // time is over.
@@ -51,7 +57,7 @@ func (m *Manager) comeBack(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	release, err := m.claim(ctx, "\x00kept")
+	release, err := m.claim(ctx, comingBack)
 	if err != nil {
 		return err
 	}
@@ -60,17 +66,48 @@ func (m *Manager) comeBack(ctx context.Context) error {
 	for _, k := range kept {
 		if err := m.takeOver(ctx, redialer, k); err != nil {
 			m.logger().Warn("a kept box did not come back", "box", k.ID, "name", k.Name, "err", err)
+			if m.standsFor(k.ID) == nil { // else somebody goes on trying
+				m.history.lose(k.ID, err)
+			}
 		}
 	}
 	return err
 }
 
-// back returns the box of a name that waits for its owner, or nil.
-func (m *Manager) back(ctx context.Context, owner, name string) *Box {
-	if name == "" || m.comeBack(ctx) != nil {
-		return nil // no engine: whoever starts one now says that better
+// standsFor returns the newest Box of an id, one that is to come back too, or nil.
+func (m *Manager) standsFor(id string) *Box {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.boxes[id]; t != nil {
+		return t.box
 	}
-	return m.named(owner, name)
+	return nil
+}
+
+// back returns the box of a name that waits for its owner, or nil. An error says
+// that there is one which cannot be reached just now.
+func (m *Manager) back(ctx context.Context, owner, name string) (*Box, error) {
+	if name == "" || m.comeBack(ctx) != nil {
+		return nil, m.unreached(owner, name) // no engine: whoever starts one now says that better
+	}
+	if box := m.named(owner, name); box != nil {
+		return box, nil
+	}
+	return nil, m.unreached(owner, name)
+}
+
+// unreached says of the box of a name that it is being dialled again, if so.
+func (m *Manager) unreached(owner, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.boxes {
+		if name != "" && reaches(owner, t.owner) && t.box.Name == name {
+			if err := t.box.unreached(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // takeOver takes one of them over. It may be one box more than may be started.
@@ -90,6 +127,7 @@ func (m *Manager) takeOver(ctx context.Context, r Redialer, k Kept) error {
 	if err != nil {
 		return err
 	}
+	m.history.lose(box.ID, errors.New("its agent does not know it"))
 	m.mu.Lock()
 	closed := m.closed
 	if !closed {
@@ -103,9 +141,92 @@ func (m *Manager) takeOver(ctx context.Context, r Redialer, k Kept) error {
 	return nil
 }
 
-// left reports whether the box was left to a later program.
-func (b *Box) left() bool {
+const (
+	// reachTime is how long a kept box is dialled again whose stream broke: what an
+	// engine takes to start anew on a machine with much else to do. Who asks for the
+	// box by its name later may still find it.
+	reachTime = 2 * time.Minute
+
+	// reachPause is between two tries, at first and at last.
+	reachPause    = 50 * time.Millisecond
+	maxReachPause = 5 * time.Second
+)
+
+// A brokenStream is why a kept box is gone whose agent may still be there.
+type brokenStream struct{ cause error }
+
+func (e *brokenStream) Error() string { return "the stream to it broke: " + e.cause.Error() }
+func (e *brokenStream) Unwrap() error { return e.cause }
+
+// final reports whether a box is gone for good because of an error: it ended, its
+// agent lied or was given up, or it is somebody else's.
+func final(err error) bool {
+	if _, ended := errors.AsType[*EndedError](err); ended || errors.Is(err, wire.ErrViolation) {
+		return true
+	}
+	told, ok := errors.AsType[*Error](err)
+	return ok && told.Code != DockerUnavailable
+}
+
+// reach has a box come back whose stream broke, as a later program would. It
+// returns nil when the box stands again, and else why it does not.
+func (m *Manager) reach(ctx context.Context, box *Box) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	for pause := reachPause; ; pause = min(2*pause, maxReachPause) {
+		err := m.dialAgain(ctx, box)
+		if err == nil {
+			return nil
+		}
+		m.logger().Debug("a kept box is not back yet", "box", box.ID, "err", err)
+		if final(err) || !rest(ctx, pause) {
+			return Errorf(BoxGone, "Start one of that name: where it still runs it comes back. Else start another.",
+				"box %s did not come back: %w", box.ID, err)
+		}
+	}
+}
+
+// rest waits, and reports whether ctx lives on.
+func rest(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// dialAgain tries once, unless somebody else was quicker.
+func (m *Manager) dialAgain(ctx context.Context, box *Box) error {
+	release, err := m.claim(ctx, comingBack)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if m.standsFor(box.ID) != box {
+		return nil
+	}
+	kept := Kept{ID: box.ID, Started: box.Started, Keep: Keep{Name: box.Name, Owner: box.owner, For: box.keepFor}}
+	return m.takeOver(ctx, m.Launcher.(Redialer), kept)
+}
+
+// left reports whether the box was left to a later program, or is to come back.
+func (b *Box) left() bool { return b.unreached() != nil || b.detached() }
+
+func (b *Box) detached() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.cause == errLeft
+}
+
+// unreached says that the stream to the box broke, if so.
+func (b *Box) unreached() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, broken := errors.AsType[*brokenStream](b.cause); broken {
+		return b.goneError()
+	}
+	return nil
 }

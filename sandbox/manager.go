@@ -114,8 +114,8 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		m.newAudit().started(owner, req, nil, err)
 		return nil, false, err
 	}
-	if box := m.back(ctx, owner, req.Name); box != nil {
-		return box, true, nil
+	if box, err := m.back(ctx, owner, req.Name); box != nil || err != nil {
+		return box, box != nil, err
 	}
 	if err := m.reserve(owner); err != nil {
 		return nil, false, err
@@ -309,17 +309,33 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 	return box, nil
 }
 
-// watch forgets a box when it is gone.
+// watch forgets a box when it is gone, unless that comes back.
 func (m *Manager) watch(box *Box, owner string) {
 	<-box.Done()
-	if !box.left() {
+	why, left := box.Gone(), box.detached()
+	if box.unreached() != nil {
+		if why = m.reach(m.life, box); why == nil {
+			return
+		}
+		m.history.lose(box.ID, why)
+		left = m.life.Err() != nil // to a later program, as this one ends
+	}
+	if !left {
 		box.audit.stopped(box)
 	}
+	m.forget(box, owner, why)
+}
+
+// forget remembers of a box only why it is gone.
+func (m *Manager) forget(box *Box, owner string, why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.boxes, box.ID)
+	if t := m.boxes[box.ID]; t != nil && t.box == box {
+		delete(m.boxes, box.ID)
+	}
+	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return d.id == box.ID })
 	const remember = 256
-	m.gone = append(m.gone, departed{box.ID, owner, box.Gone()})
+	m.gone = append(m.gone, departed{box.ID, owner, why})
 	if len(m.gone) > remember {
 		m.gone = slices.Delete(m.gone, 0, len(m.gone)-remember)
 	}
@@ -407,7 +423,7 @@ func (m *Manager) Stop(owner, id string) error {
 		return err
 	}
 	box.Close()
-	return nil
+	return box.unreached() // it may come back: nobody could be told
 }
 
 // Release ends all that an owner has but the boxes that are kept.

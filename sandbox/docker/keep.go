@@ -182,6 +182,9 @@ func (l *Launcher) Redial(ctx context.Context, k sandbox.Kept) (io.ReadWriteClos
 
 func (l *Launcher) redial(ctx context.Context, e *engine, id string) (*box, error) {
 	s, err := l.find(ctx, e, id)
+	if errors.Is(err, errEnded) {
+		return nil, errors.Join(err, l.bury(e, id))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -222,5 +225,16 @@ func (l *Launcher) find(ctx context.Context, e *engine, id string) (Standing, er
 			return s, nil
 		}
 	}
-	return Standing{}, sandbox.Errorf(sandbox.BoxGone, "Start another one.", "box %s, which was kept, has ended", clean(id, maxLabel))
+	return Standing{}, sandbox.Errorf(sandbox.BoxGone, "Start another one.", "box %s, which was kept, %w", clean(id, maxLabel), errEnded)
+}
+
+var errEnded = errors.New("has ended")
+
+// bury takes away the claim to a box that has ended, if it was ours.
+func (l *Launcher) bury(e *engine, id string) error {
+	dir, err := l.keptDir(e)
+	if err != nil || !validID.MatchString(id) {
+		return err
+	}
+	return l.removeClaim(filepath.Join(dir, id) + lockSuffix)
 }

@@ -1,0 +1,206 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A road is a Launcher of one site's box, whose streams a test can cut, and on
+// which it can be out of reach.
+type road struct {
+	*site
+
+	mu      sync.Mutex
+	current *siteStream
+	closed  error // why nobody gets there; nil: somebody does
+	tries   int   // in vain
+}
+
+func (r *road) Launch(context.Context, string, Spec) (io.ReadWriteCloser, error) { return r.open() }
+
+func (r *road) Kept(context.Context) ([]Kept, error) { return nil, nil }
+
+func (r *road) Redial(context.Context, Kept) (io.ReadWriteCloser, error) { return r.open() }
+
+func (r *road) open() (io.ReadWriteCloser, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed != nil {
+		r.tries++
+		return nil, r.closed
+	}
+	r.current = r.stream()
+	return r.current, nil
+}
+
+// cut breaks the stream as a fault of the network does.
+func (r *road) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current.Conn.Close()
+}
+
+func (r *road) close(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed, r.tries = why, 0
+}
+
+// triedInVain waits until the box was dialled so often in vain.
+func (r *road) triedInVain(times int) {
+	r.t.Helper()
+	r.until("tries", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.tries >= times
+	})
+}
+
+func (r *road) until(what string, ok func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("no %s within a minute", what)
+		}
+	}
+}
+
+// newRoad returns the manager of a kept box with the name dev.
+func newRoad(t *testing.T) (*road, *Manager, *Box) {
+	t.Helper()
+	r := &road{site: newSite(t)}
+	m := &Manager{Launcher: r, Logs: r.logs}
+	t.Cleanup(m.Close)
+	b, _, err := m.Start(t.Context(), "me", Request{Name: "dev", Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, m, b
+}
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// A kept box whose stream breaks comes back by itself, and what runs in it never
+// knows: its output is in its log, all and in order.
+func TestKeptBoxIsDialledAgain(t *testing.T) {
+	r, m, b := newRoad(t)
+	run := r.start(b, Command{Cmd: "i=0; until [ -e go ]; do echo $((i++)); done; exit 6", Dir: r.dir})
+	for range 10 {
+		r.printed(run, "\n")
+		r.cut()
+		<-run.Done()
+		if e := run.Exit(); e.Status != Running || codeOf(e.Err) != DockerUnavailable {
+			t.Fatalf("whose stream is cut: %+v", e)
+		}
+		r.until("box", func() bool { again, err := m.Box("me", b.ID); return err == nil && again != b })
+		b, _ = m.Box("me", b.ID)
+		again, err := m.Run("me", run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run = again
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.over(run); e.Status != Exited || e.Code != 6 {
+		t.Errorf("%+v", e)
+	}
+	n := 0
+	for line := range strings.Lines(r.logged(run.ID)) {
+		if line != fmt.Sprintln(n) {
+			t.Fatalf("%q instead of %d", line, n)
+		}
+		n++
+	}
+	t.Logf("%d lines", n)
+	if record, err := m.Find("me", run.ID); err != nil || record.Exit.Status != Exited {
+		t.Errorf("%+v, %v", record, err)
+	}
+	if box, reused, err := m.Start(t.Context(), "me", Request{Name: "dev"}); box != b || !reused || err != nil {
+		t.Errorf("the name gives %v, %v, %v", box, reused, err)
+	}
+	if err := m.Stop("me", b.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// While it cannot be reached whoever wants it hears why, and nobody gets another
+// one in its place.
+func TestKeptBoxOutOfReach(t *testing.T) {
+	r, m, b := newRoad(t)
+	run := r.start(b, Command{Cmd: "echo up; exec sleep 1000"})
+	r.printed(run, "up\n")
+	r.close(Errorf(DockerUnavailable, "", "no engine"))
+	r.cut()
+	r.triedInVain(3)
+	_, berr := m.Box("me", b.ID)
+	_, _, serr := m.Start(t.Context(), "me", Request{Name: "dev", Keep: true})
+	for _, err := range []error{berr, serr, m.Stop("me", b.ID)} {
+		if codeOf(err) != DockerUnavailable || !strings.Contains(err.Error(), b.ID) {
+			t.Errorf("%v", err)
+		}
+	}
+	if record, err := m.Find("me", run.ID); err != nil || record.Exit.Status != Running || codeOf(record.Exit.Err) != DockerUnavailable {
+		t.Errorf("%+v, %v", record, err)
+	}
+	r.close(nil)
+	r.until("box", func() bool { _, err := m.Box("me", b.ID); return err == nil })
+	if again, err := m.Run("me", run.ID); err != nil || again.Exit().Status != Running {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// What does not come back is lost, for a reason that is told.
+func TestKeptBoxIsLost(t *testing.T) {
+	r, m, b := newRoad(t)
+	run := r.start(b, Command{Cmd: "echo up; exec sleep 1000"})
+	r.printed(run, "up\n")
+	r.close(Errorf(BoxGone, "", "the box has ended"))
+	r.cut()
+	r.until("end", func() bool { _, err := m.Box("me", b.ID); return codeOf(err) == BoxGone })
+	record, err := m.Find("me", run.ID)
+	if e := record.Exit; err != nil || e.Status != Lost || codeOf(e.Err) != BoxGone || !strings.Contains(e.Err.Error(), "has ended") {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if s := m.Stats(); s.Ended[Lost] != 1 || s.Runs != 0 || s.Boxes != 0 {
+		t.Errorf("%+v", s)
+	}
+	r.close(nil)
+	m.history.forget("me")
+	if record, err := m.Find("me", run.ID); err != nil || record.Exit.Status != Lost {
+		t.Errorf("%+v, %v", record, err)
+	}
+}
+
+// A server that is shut down while it dials leaves the box to the next one.
+func TestCloseWhileOutOfReach(t *testing.T) {
+	r, m, b := newRoad(t)
+	run := r.start(b, Command{Cmd: "echo up; exec sleep 1000"})
+	r.printed(run, "up\n")
+	r.close(Errorf(DockerUnavailable, "", "no engine"))
+	r.cut()
+	r.triedInVain(1)
+	m.Close()
+	r.kept.ID = b.ID
+	b = r.mustResume()
+	if len(b.all()) != 1 {
+		t.Errorf("%d commands came back", len(b.all()))
+	}
+	b.Close()
+}
