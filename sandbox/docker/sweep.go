@@ -137,15 +137,27 @@ func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
 	}
 	var list []Standing
 	for _, c := range found {
-		if ours(c) {
-			s, err := l.stand(e, c)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, s)
+		if !ours(c) || e.ghost(attended, c) {
+			continue
 		}
+		s, err := l.stand(e, c)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
 	}
 	return list, nil
+}
+
+// ghost reports whether a container is listed that is no more. An engine that notes
+// a container's end after it has removed it lists it as dead until it is restarted,
+// and knows nothing of it when asked to remove it.
+func (e *engine) ghost(ctx context.Context, c container.Summary) bool {
+	if c.State != container.StateDead {
+		return false
+	}
+	_, err := e.ContainerInspect(ctx, c.ID)
+	return errdefs.IsNotFound(err)
 }
 
 // ours reports whether we made a container that has our labels. Somebody may

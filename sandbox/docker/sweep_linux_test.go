@@ -270,3 +270,31 @@ func TestLaunchWithoutLocks(t *testing.T) {
 		t.Errorf("a box that is to be kept: %v", err)
 	}
 }
+
+// forgetful is an engine that lists a container as dead, and knows another.
+type forgetful struct{ api }
+
+func (forgetful) Ping(context.Context) (types.Ping, error) { return types.Ping{}, nil }
+
+func (forgetful) ContainerList(context.Context, container.ListOptions) ([]container.Summary, error) {
+	one := container.Summary{ID: "known", Command: agentPath, State: container.StateDead}
+	other := one
+	other.ID = "ghost"
+	return []container.Summary{one, other}, nil
+}
+
+func (forgetful) ContainerInspect(_ context.Context, id string) (container.InspectResponse, error) {
+	if id == "ghost" {
+		return container.InspectResponse{}, errdefs.ErrNotFound
+	}
+	return container.InspectResponse{}, nil
+}
+
+// What an engine lists and does not know is no box; what it could not remove is one.
+func TestGhostsAreNoBoxes(t *testing.T) {
+	l := &Launcher{host: "0123456789abcdef", config: Config{StateDir: t.TempDir()}}
+	list, err := l.boxes(t.Context(), &engine{api: forgetful{}})
+	if err != nil || len(list) != 1 || list[0].Container != "known" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

@@ -209,13 +209,26 @@ func (s *service) docker(args ...string) (string, error) {
 // signs by which programs say that they live.
 func (s *service) left() []string {
 	s.Helper()
-	containers, err := s.docker("ps", "-a", "--format", `container {{.ID}} {{.Status}} {{.Label "dev.warmbox.box"}}`)
+	containers, err := s.containers()
 	volumes, verr := s.docker("volume", "ls", "-q")
 	if err := errors.Join(err, verr); err != nil {
 		return []string{err.Error()}
 	}
 	homes := slices.DeleteFunc(strings.Fields(volumes), func(name string) bool { return strings.HasPrefix(name, "warmbox-agent-") })
-	return slices.Concat(slices.Collect(strings.Lines(containers)), homes, s.processes(), s.files())
+	return slices.Concat(containers, homes, s.processes(), s.files())
+}
+
+// containers lists those that the engine knows. After a crash it may list some as dead
+// of which it knows no more.
+func (s *service) containers() (list []string, err error) {
+	out, err := s.docker("ps", "-a", "--format", `{{.ID}} {{.Status}} {{.Label "dev.warmbox.box"}}`)
+	for line := range strings.Lines(out) {
+		id, state, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if _, err := s.docker("inspect", "--type", "container", id); err == nil || !strings.HasPrefix(state, "Dead") {
+			list = append(list, "container "+id+" "+state)
+		}
+	}
+	return list, err
 }
 
 // processes lists those of the engine's containers, which are in its group. One
