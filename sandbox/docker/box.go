@@ -28,6 +28,7 @@ type box struct {
 	workspace workspace
 
 	claim    *claim    // nil unless it is kept
+	name     *lock     // likewise; says who has the kept box of its name
 	listener *listener // nil on the relay path
 	covers   []cover   // to be verified before the stream is taken
 	stream   io.ReadWriteCloser
@@ -225,9 +226,9 @@ func (b *box) remove(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		return errors.Join(err, b.claim.forfeit())
+		return errors.Join(err, b.claim.forfeit(), b.giveName())
 	}
-	return b.claim.remove()
+	return errors.Join(b.claim.remove(), b.giveName())
 }
 
 func (b *box) hangUp() {

@@ -45,10 +45,22 @@ func (b keptBox) Detach() error {
 func (b *box) leave() error {
 	b.hangUp()
 	b.letGo()
-	return b.claim.release()
+	return errors.Join(b.claim.release(), b.giveName())
 }
 
-// claim takes a kept box, one that is to be made too, for this program.
+// take takes a kept box, one that is to be made too, and its name for this program.
+// The name is first: who has it is who may want the box.
+func (l *Launcher) take(ctx context.Context, b *box, k sandbox.Keep) (err error) {
+	if b.name, err = l.takeName(ctx, b.engine, b.id, k); err != nil {
+		return err
+	}
+	if b.claim, err = l.claim(ctx, b.engine, b.id); err != nil {
+		return errors.Join(err, b.giveName())
+	}
+	return nil
+}
+
+// claim takes a kept box for this program.
 func (l *Launcher) claim(ctx context.Context, e *engine, id string) (*claim, error) {
 	dir, err := l.keptDir(e)
 	if err != nil {
@@ -190,7 +202,7 @@ func (l *Launcher) redial(ctx context.Context, e *engine, id string) (*box, erro
 	}
 	b := l.newBox(e, id)
 	b.container, b.place, b.workspace = s.Container, s.note.Place, s.workspace
-	if b.claim, err = l.claim(ctx, e, id); err != nil {
+	if err := l.take(ctx, b, *s.Keep); err != nil {
 		return nil, err
 	}
 	if err = b.watch(ctx); err == nil {

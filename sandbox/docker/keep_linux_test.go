@@ -142,8 +142,22 @@ func TestKeptBoxIsTakenOver(t *testing.T) {
 // nothingKept sees that no claim is left on the host.
 func nothingKept(t *testing.T, l *Launcher) {
 	t.Helper()
-	if left, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "kept", "*", "*")); len(left) > 0 {
+	claims, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "kept", "*", "*"))
+	names, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "names", "*"))
+	if left := append(claims, names...); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// killed does to a launcher and its kept box what the kernel does to a program that
+// is killed: it closes what that had.
+func killed(t *testing.T, l *Launcher, b *box) {
+	t.Helper()
+	die(t, l)
+	b.hangUp()
+	b.letGo()
+	if err := errors.Join(b.claim.release(), b.name.release()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -154,11 +168,7 @@ func TestKeptBoxOutlivesItsProgram(t *testing.T) {
 	hear(t, b)
 	next := neighbour(t, first)
 	for host := 2; host < 5; host++ {
-		die(t, first)
-		b.hangUp()
-		if err := b.claim.release(); err != nil {
-			t.Fatal(err)
-		}
+		killed(t, first, b)
 		if got := sweep(t, next, false); len(got) > 0 {
 			t.Errorf("a sweep takes %v", got)
 		}
@@ -322,10 +332,7 @@ func TestWorkGoesOnInAKeptBox(t *testing.T) {
 			t.Errorf("%+v, %v, printed %q", exit, err, h.out[look])
 		}
 
-		die(t, next) // and the kernel closes what it had
-		b.hangUp()
-		b.letGo()
-		b.claim.release()
+		killed(t, next, b)
 		last := neighbour(t, next)
 		b = redial(t, last, "kept")
 		h = greetKept(t, b, time.Hour, true)

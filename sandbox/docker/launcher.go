@@ -225,7 +225,7 @@ func (l *Launcher) prepare(ctx context.Context, e *engine, p *plan, path string,
 		p.notes = l.note(p.notes, noteUnprotected)
 	}
 	if p.keep != nil {
-		if b.claim, err = l.claim(ctx, e, p.id); err != nil {
+		if err := l.take(ctx, b, *p.keep); err != nil {
 			return c, err
 		}
 	}

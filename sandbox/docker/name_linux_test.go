@@ -1,0 +1,109 @@
+package docker
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+)
+
+// Of several programs that ask for a name at once one has the box: it is started
+// once, and later given back to one. The others are told who has it.
+func TestOneProgramHasAName(t *testing.T) {
+	l := launcher(t, Config{ForcePath: pathSocket})
+	ask := func() (m *sandbox.Manager, box *sandbox.Box, reused bool) {
+		t.Helper()
+		type answer struct {
+			m      *sandbox.Manager
+			box    *sandbox.Box
+			reused bool
+			err    error
+		}
+		answers := make([]answer, 3)
+		var all sync.WaitGroup
+		for i := range answers {
+			a := &answers[i]
+			a.m = boxtest.Manager(t, neighbour(t, l), sandbox.Spec{})
+			all.Go(func() {
+				a.box, a.reused, a.err = a.m.Start(t.Context(), "me", sandbox.Request{Name: "dev", Keep: true})
+			})
+		}
+		all.Wait()
+		for _, a := range answers {
+			switch {
+			case a.err != nil:
+				if !told(a.err, sandbox.InvalidArgument, `"dev" is taken: another warmbox (process `+strconv.Itoa(os.Getpid())+", box b-") {
+					t.Error(a.err)
+				}
+			case box != nil:
+				t.Errorf("two have it: %s and %s", box.ID, a.box.ID)
+			default:
+				m, box, reused = a.m, a.box, a.reused
+			}
+		}
+		if box == nil {
+			t.Fatal("nobody has it")
+		}
+		return m, box, reused
+	}
+	m, first, reused := ask()
+	if reused {
+		t.Error("it was there before")
+	}
+	m.Close()
+	m, again, reused := ask()
+	if again.ID != first.ID || !reused {
+		t.Errorf("got %s back, reused %v; want %s", again.ID, reused, first.ID)
+	}
+	if _, err := m.Box("me", first.ID); err != nil {
+		t.Error(err)
+	}
+	if err := m.Stop("me", again.ID); err != nil {
+		t.Error(err)
+	}
+	nothingKept(t, l)
+}
+
+// A name is of an owner and an engine, and free again when its program is killed.
+func TestNamesAreFreed(t *testing.T) {
+	l := launcher(t, Config{})
+	e := &engine{endpoint: endpoint{Host: "one"}}
+	take := func(e *engine, owner, name string) (*lock, error) {
+		return l.takeName(t.Context(), e, "b-x", sandbox.Keep{Owner: owner, Name: name})
+	}
+	held, err := take(e, "me", "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := take(e, "me", "dev"); err == nil || !strings.Contains(err.Error(), "box b-x") {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	for _, k := range []struct {
+		e           *engine
+		owner, name string
+	}{{e, "you", "dev"}, {e, "me", "other"}, {e, "me\x00dev", ""}, {&engine{endpoint: endpoint{Host: "two"}}, "me", "dev"}} {
+		other, err := take(k.e, k.owner, k.name)
+		if err != nil {
+			t.Errorf("%+v: %v", k, err)
+			continue
+		}
+		other.release() // its program is killed
+	}
+	if err := held.release(); err != nil {
+		t.Error(err)
+	}
+	again, err := take(e, "me", "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(again.path[:strings.LastIndexByte(again.path, '/')]); len(left) != 1 {
+		t.Errorf("%d names are left", len(left))
+	}
+	if err := again.remove(); err != nil {
+		t.Error(err)
+	}
+}
