@@ -384,6 +384,9 @@ func TestLostBox(t *testing.T) {
 	a := <-ended
 	a.has(t, map[string]any{"status": "lost", "exitCode": nil, "code": "BOX_GONE", "stdout": "begun\n"})
 	a.says(t, "lost · ", "ended while the command ran: ", "The log has what the command printed until then.")
+	l := logsOf(t, c, a.fields["execId"].(string), "")
+	l.has(t, map[string]any{"status": "lost", "code": "BOX_GONE", "text": "1: begun\n"})
+	l.says(t, "lost · ", "code: BOX_GONE\n", "ended while the command ran: ")
 	callTool(t, c, "exec", `{"cmd":"echo again"}`).has(t, map[string]any{"stdout": "again\n"})
 }
 

@@ -182,10 +182,14 @@ func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	}
 }
 
+// codeOf is the code of a command, "" of one that is a success or may become one.
 func codeOf(e sandbox.Exit) string {
 	switch e.Status {
 	case sandbox.Running:
-		return ""
+		if e.Err == nil {
+			return ""
+		}
+		return FailureOf(e.Err).Code // why nobody can say more just now
 	case sandbox.TimedOut:
 		return execTimeout
 	case sandbox.Lost:
@@ -292,6 +296,9 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	var list []string
 	switch exit.Status {
 	case sandbox.Running:
+		if exit.Err != nil {
+			list = append(list, lostHint(exit.Err))
+		}
 		list = append(list, runningHint(run.Command.Timeout))
 	case sandbox.TimedOut:
 		list = append(list, fmt.Sprintf("It was killed with all that it started after %s. Give a larger timeoutSeconds, or have it do less at once.", took(run.Command.Timeout)))

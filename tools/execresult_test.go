@@ -135,6 +135,7 @@ func TestCodes(t *testing.T) {
 		{sandbox.Exit{Status: sandbox.Exited}, ""},
 		{sandbox.Exit{Status: sandbox.Exited, Code: 1}, execFailed},
 		{sandbox.Exit{Status: sandbox.Running, Code: -1}, ""},
+		{sandbox.Exit{Status: sandbox.Running, Code: -1, Err: sandbox.Errorf(sandbox.DockerUnavailable, "", "out of reach")}, sandbox.DockerUnavailable},
 		{sandbox.Exit{Status: sandbox.TimedOut, Code: 143}, execTimeout},
 		{sandbox.Exit{Status: sandbox.Killed, Code: 0}, execFailed},
 		{sandbox.Exit{Status: sandbox.OOM, Code: 137}, execFailed},

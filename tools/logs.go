@@ -153,6 +153,7 @@ type logsResult struct {
 	Status      sandbox.Status `json:"status"`
 	ExitCode    *int           `json:"exitCode,omitempty"`
 	Signal      string         `json:"signal,omitempty"`
+	Code        string         `json:"code,omitempty"` // of the command, as exec has it
 	DurationMs  int64          `json:"durationMs"`
 	Cmd         string         `json:"cmd"`
 	ExecID      string         `json:"execId"`
@@ -361,7 +362,7 @@ func (s *Set) collect(ctx context.Context, owner, id string, status sandbox.Stat
 func newLogsResult(v view, q rawlog.Query) logsResult {
 	rec := v.record
 	r := logsResult{
-		Status: rec.Exit.Status, ExitCode: exitCode(rec.Exit), Signal: rec.Exit.Signal, DurationMs: rec.Exit.Took.Milliseconds(),
+		Status: rec.Exit.Status, ExitCode: exitCode(rec.Exit), Signal: rec.Exit.Signal, Code: codeOf(rec.Exit), DurationMs: rec.Exit.Took.Milliseconds(),
 		Cmd: oneLine(rec.Cmd, 200), ExecID: rec.ID, ContainerID: rec.Box, LogPath: rec.LogPath,
 		TotalLines: max(rec.Log.Lines, v.lines), TotalBytes: max(rec.Log.Bytes, v.bytes), Next: v.page.Next,
 		Text: pageText(v.page, q), took: rec.Exit.Took, shown: len(v.page.Lines),
@@ -438,6 +439,7 @@ func (r logsResult) text() string {
 		ending(r.Status, r.ExitCode, r.Signal), took(r.took), r.extent(), fmt.Sprintf("next %d", r.Next), "log " + cmp.Or(r.LogPath, "none"),
 	}, " · ") + "\n")
 	fact(&b, "cmd", r.Cmd)
+	fact(&b, "code", r.Code)
 	fact(&b, "summary ("+byBuiltin+")", indented(r.Summary))
 	fact(&b, "hint", r.Hint)
 	if r.Log != nil {

@@ -47,7 +47,7 @@ func TestLogs(t *testing.T) {
 		{`,"grep":"nothing"`, "", 1002},
 	} {
 		a := logsOf(t, c, id, test.args)
-		a.has(t, map[string]any{"text": test.text, "next": test.next, "status": "exited", "exitCode": 3, "totalLines": 1001, "totalBytes": 3898, "log": nil})
+		a.has(t, map[string]any{"text": test.text, "next": test.next, "status": "exited", "exitCode": 3, "code": execFailed, "totalLines": 1001, "totalBytes": 3898, "log": nil})
 		a.says(t, "exit 3 · ", fmt.Sprintf("next %d · log /", test.next), "execId: "+id, "cmd: seq 1 1001; exit 3\n", test.text)
 	}
 	whole := logsOf(t, c, id, "")
