@@ -181,6 +181,14 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.sweeps.Wait() // else it would take the claim below
+	waits, err := l.claim(t.Context(), b.engine, "kept")
+	if err == nil {
+		err = waits.release()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	// What this one asks for in vain the engine can make later: on the other path
 	// it misses what lay on the host.
 	late := launcher(t, Config{ForcePath: pathRelay})

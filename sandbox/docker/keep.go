@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
@@ -155,8 +156,12 @@ func readKeep(labels map[string]string) (*sandbox.Keep, note) {
 	return &sandbox.Keep{Name: labels[labelPrefix+"name"], Owner: labels[labelPrefix+"owner"], For: wait}, n
 }
 
-// Kept lists the boxes on this host that wait for somebody.
+// Kept lists the boxes on this host that wait for somebody. Where no claim is free
+// none does, and no engine is asked.
 func (l *Launcher) Kept(ctx context.Context) ([]sandbox.Kept, error) {
+	if free, err := l.freeClaims(); !free {
+		return nil, err
+	}
 	e, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -173,6 +178,17 @@ func (l *Launcher) Kept(ctx context.Context) ([]sandbox.Kept, error) {
 		}
 	}
 	return list, nil
+}
+
+// freeClaims reports whether there is a claim, to a box of any engine, that nobody
+// holds.
+func (l *Launcher) freeClaims() (bool, error) {
+	dir, err := l.ownDir("kept")
+	if err != nil {
+		return false, err
+	}
+	claims, err := filepath.Glob(filepath.Join(dir, "*", "*"+lockSuffix))
+	return slices.ContainsFunc(claims, func(path string) bool { return !held(path) }), err
 }
 
 // Redial takes a kept box over and returns the stream to it. Where that cannot

@@ -237,6 +237,28 @@ func TestRedialOfASilentBox(t *testing.T) {
 	nothingKept(t, next)
 }
 
+// Where nobody waits no engine is asked: here there is none.
+func TestNobodyIsKept(t *testing.T) {
+	l := New(Config{Host: "unix:///nowhere", StateDir: t.TempDir()})
+	if list, err := l.Kept(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	e := &engine{}
+	c, err := l.claim(t.Context(), e, "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := l.Kept(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("with a box of a living program: %v, %v", list, err)
+	}
+	if err := c.release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Kept(t.Context()); !told(err, sandbox.DockerUnavailable, "unix:///nowhere") {
+		t.Errorf("with one that waits: %v", err)
+	}
+}
+
 func TestKeptNamesAreBounded(t *testing.T) {
 	l := launcher(t, Config{ForcePath: pathSocket})
 	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Keep: &sandbox.Keep{Name: strings.Repeat("x", 300), For: time.Hour}})
