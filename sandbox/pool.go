@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"os"
 	"slices"
 	"time"
 )
@@ -62,7 +63,18 @@ type pool struct {
 
 type warmBox struct {
 	*Box
-	image string // as its Spec has it
+	image     string      // as its Spec has it
+	workspace os.FileInfo // that was there when it started; nil where somebody named none
+}
+
+// hasWorkspace reports whether the box has what lies at a path now. A directory
+// that was deleted, and made again since, is another one.
+func (w warmBox) hasWorkspace(path string) bool {
+	if w.workspace == nil {
+		return true
+	}
+	now, err := os.Stat(path)
+	return err == nil && os.SameFile(now, w.workspace)
 }
 
 type demand struct {
@@ -164,7 +176,11 @@ func (m *Manager) fill(ctx context.Context, image string) {
 	defer cancel()
 	spec, err := m.spec(Request{Image: image})
 	var box *Box
+	var workspace os.FileInfo
 	if err == nil {
+		if spec.Workspace != "" {
+			workspace, _ = os.Stat(spec.Workspace) // where it is not there no box starts
+		}
 		box, err = m.launch(ctx, spec)
 	}
 	m.mu.Lock()
@@ -183,7 +199,7 @@ func (m *Manager) fill(ctx context.Context, image string) {
 		m.pending.Go(box.Close)
 	default:
 		p.forgive()
-		p.ready = append(p.ready, warmBox{box, image})
+		p.ready = append(p.ready, warmBox{box, image, workspace})
 		m.pending.Go(func() { m.watchWarm(box) })
 	}
 }
@@ -210,40 +226,55 @@ func (m *Manager) watchWarm(box *Box) {
 	m.pool.look()
 }
 
-// takeWarm returns a box that stands ready and answers, or nil.
+// takeWarm returns a box that stands ready and is as it was when it started, or
+// nil, and notes that one was wanted.
 func (m *Manager) takeWarm(ctx context.Context, req Request) *Box {
 	if len(req.Env) > 0 || req.Keep {
 		return nil // no box that stands was made so
 	}
+	image := cmp.Or(req.Image, m.Defaults.Image)
 	for {
-		box := m.popWarm(req.Image)
-		if box == nil || box.answers(ctx, pingTime) {
-			return box
+		w, ok := m.popWarm(image)
+		if !ok || w.hasWorkspace(m.Defaults.Workspace) && w.answers(ctx, pingTime) {
+			m.tally(image, ok)
+			return w.Box
 		}
-		m.pending.Go(box.Close)
+		m.pending.Go(w.Close)
 	}
 }
 
-// popWarm takes the oldest box of an image, and notes that one was wanted.
-func (m *Manager) popWarm(image string) *Box {
+// popWarm takes the oldest box of an image.
+func (m *Manager) popWarm(image string) (w warmBox, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pool
 	if p == nil {
-		return nil
+		return w, false
 	}
-	image = cmp.Or(image, m.Defaults.Image)
-	p.want(image)
 	i := slices.IndexFunc(p.ready, func(w warmBox) bool { return w.image == image && w.Gone() == nil })
 	if i < 0 {
-		p.misses++
-		return nil
+		return w, false
 	}
-	p.hits++
-	box := p.ready[i].Box
+	w = p.ready[i]
 	p.ready = slices.Delete(p.ready, i, i+1)
-	close(box.owned)
-	return box
+	close(w.owned)
+	return w, true
+}
+
+// tally notes that a box of an image was wanted, and whether one was there.
+func (m *Manager) tally(image string, hit bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pool
+	switch {
+	case p == nil:
+		return
+	case hit:
+		p.hits++
+	default:
+		p.misses++
+	}
+	p.want(image)
 }
 
 func (p *pool) want(image string) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +59,45 @@ func inTime(t *testing.T, p sandbox.Pool, test func(*testing.T, *sandbox.Manager
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// A workspace that was deleted and made again is not the one that a box has which
+// stood ready meanwhile: it goes to nobody.
+func TestPoolWithANewWorkspace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "workspace")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.Open(dir) // as a box has it mounted: so its number goes to no other
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	inTime(t, sandbox.Pool{Warm: 1}, func(t *testing.T, m *sandbox.Manager, c *counter) {
+		m.Defaults.Workspace = dir
+		m.Warm()
+		synctest.Wait()
+		start(t, m, sandbox.Request{})
+		pass(2 * time.Second) // so that what follows is no burst
+		if launched, _ := c.figures(); launched != 2 || m.Stats().Ready != 1 {
+			t.Errorf("%d launched, %+v: want that the one which stood ready was taken", launched, m.Stats())
+		}
+		stale := c.streams[1]
+		if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+		start(t, m, sandbox.Request{})
+		synctest.Wait()
+		if _, err := stale.Write(nil); err == nil {
+			t.Error("the box with the old workspace stands")
+		}
+		if launched, _ := c.figures(); launched != 4 || m.Stats().Ready != 1 {
+			t.Errorf("%d launched, %+v: want one that was started, and one that stands ready", launched, m.Stats())
+		}
+		if s := m.Stats(); s.Hits != 1 || s.Misses != 1 {
+			t.Errorf("%+v: want one hit and one miss", s)
+		}
+	})
 }
 
 // A pool whose boxes do not start tries less and less often. One that starts has

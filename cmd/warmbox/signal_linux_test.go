@@ -86,13 +86,13 @@ func secondWithoutEngine(t *testing.T, sig syscall.Signal) {
 
 	between.shut()
 	p.signal(t, sig)
-	soon(t, "the box ends by itself", func() bool { return len(containersOf(t, p)) == 0 })
+	soon(t, "the box ends by itself", func() bool { return len(containersOf(t, p, "--all")) == 0 })
 	p.endsAtOnceBy(t, sig)
 	between.open()
 	if out, err := sweep(state).CombinedOutput(); err != nil {
 		t.Errorf("a sweep: %v: %s", err, out)
 	}
-	if left := containersOf(t, p); len(left) > 0 {
+	if left := containersOf(t, p, "--all"); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
 }
@@ -155,10 +155,12 @@ func holds(pid int, file string) bool {
 	return false
 }
 
-// containersOf lists those that a program has made.
-func containersOf(t *testing.T, p *program) []string {
+// containersOf lists those that a program has made and that run, or with --all
+// those too that do not.
+func containersOf(t *testing.T, p *program, flags ...string) []string {
 	t.Helper()
-	out, err := exec.Command("docker", "ps", "-aq", "--filter", fmt.Sprint("label=dev.warmbox.server-pid=", p.cmd.Process.Pid)).CombinedOutput()
+	flags = append([]string{"ps", "--quiet", "--filter", fmt.Sprint("label=dev.warmbox.server-pid=", p.cmd.Process.Pid)}, flags...)
+	out, err := exec.Command("docker", flags...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
