@@ -16,6 +16,7 @@ const (
 	BoxNotFound       = "BOX_NOT_FOUND"      // never was, or belongs to somebody else
 	BoxGone           = "BOX_GONE"           // was there and has ended
 	ExecNotFound      = "EXEC_NOT_FOUND"
+	WorkspaceGone     = "WORKSPACE_GONE" // the directory that boxes share with the host was there and is not any more
 	LimitReached      = "LIMIT_REACHED"
 	InvalidArgument   = "INVALID_ARGUMENT"
 	Internal          = "INTERNAL"
@@ -38,6 +39,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func Errorf(code, hint, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Text: err.Error(), Hint: hint, Err: errors.Unwrap(err)}
+}
+
+// NoWorkspace says that the workspace which somebody named is not there. Whoever
+// serves has seen it at the start.
+func NoWorkspace(dir string) *Error {
+	return Errorf(WorkspaceGone, "Have it put back, be it empty, and try again. Boxes that stand go on with what they have of it.",
+		"the workspace %s is gone: somebody moved or deleted it", dir)
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -16,6 +16,9 @@ func refusal(r *Run, b wire.RefusedBody) error {
 		if dir == "" {
 			dir = r.Box.Place.Dir
 		}
+		if dir == r.Box.Place.Workspace && b.Errno == noEntry {
+			return NoWorkspace(dir) // of a box that has the host's own files
+		}
 		return Errorf(InvalidArgument, "Give a directory that exists in the box; the workspace is "+r.Box.Place.Dir+".",
 			"cannot run in the working directory %q: %s", dir, why)
 	case wire.StepTTY:
@@ -33,10 +36,13 @@ func refusal(r *Run, b wire.RefusedBody) error {
 		"cannot prepare a command in box %s: %s", r.Box.ID, why)
 }
 
+// noEntry is the number of Linux for what is not there.
+const noEntry = 2
+
 // errnoText renders an error number of Linux, which the host need not be.
 func errnoText(n int) string {
 	switch n {
-	case 2:
+	case noEntry:
 		return "no such file or directory"
 	case 7:
 		return "command and environment are too long together"

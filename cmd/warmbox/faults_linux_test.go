@@ -361,7 +361,7 @@ func deletedWorkspace(g *guest, workspace string) {
 	}
 	g.works("in a box that has it")
 	r := g.ask("start", cold)
-	if r["code"] != "INVALID_ARGUMENT" || !strings.Contains(fmt.Sprint(r["error"]), workspace) {
+	if r["code"] != "WORKSPACE_GONE" || !strings.Contains(fmt.Sprint(r["error"]), workspace) {
 		g.Errorf("a new box: %v", r)
 	}
 	if err := errors.Join(os.Mkdir(workspace, 0o777), os.Chmod(workspace, 0o777)); err != nil {

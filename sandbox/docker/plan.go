@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -299,6 +300,9 @@ func writable(dir string, uid int, e *engine, spec sandbox.Spec) error {
 // directory checks a workspace that somebody named.
 func directory(path string) (string, error) {
 	bad := func(err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return sandbox.NoWorkspace(clean(path, 300))
+		}
 		return sandbox.Errorf(sandbox.InvalidArgument, "Name a directory that exists on this machine.", "Cannot use %s as the workspace: %w", clean(path, 300), err)
 	}
 	abs, err := filepath.Abs(path)

@@ -195,7 +195,7 @@ func TestBadSpecs(t *testing.T) {
 		{"network", sandbox.InvalidArgument, `"host" is no network`, sandbox.Spec{Network: "host"}},
 		{"user", sandbox.InvalidArgument, `"root" is no user`, sandbox.Spec{User: "root"}},
 		{"negative user", sandbox.InvalidArgument, `"-1:0" is no user`, sandbox.Spec{User: "-1:0"}},
-		{"workspace", sandbox.InvalidArgument, "/no/such/dir", sandbox.Spec{Workspace: "/no/such/dir"}},
+		{"workspace", sandbox.WorkspaceGone, "/no/such/dir", sandbox.Spec{Workspace: "/no/such/dir"}},
 		{"workspace is a file", sandbox.InvalidArgument, "not a directory", sandbox.Spec{Workspace: file}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

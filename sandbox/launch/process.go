@@ -9,8 +9,10 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +65,9 @@ func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.
 
 func (p *Process) workspace(id string, spec sandbox.Spec) (string, error) {
 	if spec.Workspace != "" {
+		if _, err := os.Stat(spec.Workspace); errors.Is(err, fs.ErrNotExist) {
+			return "", sandbox.NoWorkspace(spec.Workspace)
+		}
 		return filepath.Abs(spec.Workspace)
 	}
 	dir := filepath.Join(p.Workspaces, id)

@@ -1,6 +1,8 @@
 package launch_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,5 +54,46 @@ func TestWorkspace(t *testing.T) {
 		if files, _ := filepath.Glob(box.Place.Workspace); len(files) != kept {
 			t.Errorf("after %q the workspace is there %d times, want %d", cmd, len(files), kept)
 		}
+	}
+}
+
+// TestWorkspaceThatIsGone: who asks for a box or a command is told, and all is well
+// once the directory is back.
+func TestWorkspaceThatIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "workspace")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m := boxtest.Manager(t, process(t), sandbox.Spec{Workspace: dir})
+	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func() error {
+		run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "true"})
+		if err != nil {
+			return err
+		}
+		<-run.Done()
+		return run.Exit().Err
+	}
+	start := func() error {
+		_, _, err := m.Start(t.Context(), "", sandbox.Request{})
+		return err
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	for what, do := range map[string]func() error{"exec": exec, "start": start} {
+		err := do()
+		if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.WorkspaceGone || !strings.Contains(e.Text, dir) || e.Hint == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(exec(), start()); err != nil {
+		t.Error(err)
 	}
 }
