@@ -17,7 +17,8 @@ func stdioCommand() command {
 		name: "stdio", loud: true,
 		short: "serves one client over standard input and output; what warmbox does without a command",
 		long: "Serves one MCP client over standard input and output. The client starts it; it ends, and every box with it,\n" +
-			"when its standard input ends or on SIGTERM, SIGINT or SIGHUP.",
+			"when its standard input ends or on SIGTERM, SIGINT or SIGHUP. A second signal ends it at once, and its boxes end by\n" +
+			"themselves.",
 		run: serveStdio,
 	}
 }
@@ -28,7 +29,8 @@ func httpCommand() command {
 		name: "http", loud: true,
 		short: "serves many clients over HTTP",
 		long: "Serves MCP clients over streamable HTTP at /mcp. Each client shows a token, and has boxes of its own. Where there\n" +
-			"is no file with tokens, one is made and kept. It ends, and every box with it, on SIGTERM, SIGINT or SIGHUP.",
+			"is no file with tokens, one is made and kept. It ends, and every box with it, on SIGTERM, SIGINT or SIGHUP.\n" +
+			"A second signal ends it at once, and its boxes end by themselves.",
 		flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&showToken, "show-token", false, "tells on standard error how to add it to a client, token and all, though that is no terminal")
 		},
