@@ -83,8 +83,16 @@ type Box struct {
 	cause   error         // why the box is gone, nil while it is there
 	stopped bool          // by us
 	pong    chan struct{} // closed by the next Pong, nil where nobody waits for one
-	touched time.Time     // when it was last used
-	uses    int           // commands that it was given
+
+	attendants int                // who wait for something in it
+	slow       bool               // the next beat counts on none of them
+	silent     chan struct{}      // closed when they wait in vain; nil until there is one
+	unheard    error              // why they do, nil where they do not
+	endAsking  context.CancelFunc // ends a question to what carries the stream, nil where none is open
+	asking     sync.WaitGroup     // who asks it
+
+	touched time.Time // when it was last used
+	uses    int       // commands that it was given
 
 	owned chan struct{} // closed when a box that stood ready is given away
 
@@ -335,6 +343,9 @@ func (b *Box) giveUp(cause error, stopped bool) (first bool) {
 		return false
 	}
 	b.cause, b.stopped = cause, stopped
+	if b.endAsking != nil {
+		b.endAsking()
+	}
 	return true
 }
 
@@ -389,6 +400,7 @@ func (b *Box) serve(r *wire.Reader) {
 		}
 	}
 	b.confirming.Wait()
+	b.asking.Wait()
 	close(b.done)
 }
 

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,13 +85,6 @@ func newRoad(t *testing.T) (*road, *Manager, *Box) {
 		t.Fatal(err)
 	}
 	return r, m, b
-}
-
-func codeOf(err error) string {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Code
-	}
-	return ""
 }
 
 // A kept box whose stream breaks comes back by itself, and what runs in it never

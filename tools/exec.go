@@ -85,6 +85,7 @@ type ExecArgs struct {
 type execCall struct {
 	ExecArgs
 	ask     bool              // the user, where the list does not have the command
+	follows bool              // the caller can ask again for a command that runs on
 	allowed sandbox.Allowance // what they said
 }
 
@@ -151,7 +152,7 @@ func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if brings(req) {
 		return s.handleAnswer(ctx, owner, req), nil
 	}
-	call := execCall{ask: true}
+	call := execCall{ask: true, follows: true}
 	if err := parse(req, call.params()); err != nil {
 		return Failed(err), nil
 	}
@@ -226,12 +227,12 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 	if err != nil {
 		return ExecResult{}, err
 	}
-	await(ctx, run, wait, progress)
+	await(ctx, run, wait, args.follows, progress)
 	if ctx.Err() != nil && !args.Background && !s.runsOn(ctx) {
 		run.Kill()
 		awaitDeath(run.Done())
 	}
-	exit := run.Exit()
+	exit := standing(run)
 	s.logger().InfoContext(ctx, "command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
 	if exit.Status == sandbox.Exited && exit.Err != nil {
 		return ExecResult{}, exit.Err
@@ -287,8 +288,14 @@ func (s *Set) runsOn(ctx context.Context) bool {
 }
 
 // await returns when the command has ended, when the wait is over, or when the
-// caller has gone.
-func await(ctx context.Context, run *sandbox.Run, wait time.Duration, progress func(string)) {
+// caller has gone; where that can ask again, also when nothing is heard of the box.
+func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bool, progress func(string)) {
+	var silent <-chan struct{}
+	if follows && wait > 0 {
+		var done func()
+		silent, done = run.Box.Attend()
+		defer done()
+	}
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	beat := time.NewTimer(firstBeat)
@@ -301,6 +308,8 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, progress f
 			return
 		case <-ctx.Done():
 			return
+		case <-silent:
+			return
 		case <-beat.C:
 			if progress != nil {
 				progress(lastWords(run))
@@ -308,6 +317,15 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, progress f
 			}
 		}
 	}
+}
+
+// standing is how a command stands, and of one that runs why nobody can say more.
+func standing(run *sandbox.Run) sandbox.Exit {
+	exit := run.Exit()
+	if exit.Status == sandbox.Running && exit.Err == nil {
+		exit.Err = run.Box.Unheard()
+	}
+	return exit
 }
 
 func awaitDeath(dead <-chan struct{}) {

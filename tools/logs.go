@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -222,6 +223,9 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait time.Duration, progress func(string)) (logsResult, error) {
 	deadline, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	if run, err := s.Manager.Run(owner, id); err == nil && wait > 0 {
+		defer heed(run.Box, cancel)()
+	}
 	var first view
 	for begun := false; ; begun = true {
 		v, err := s.view(ctx, owner, id, q)
@@ -245,6 +249,25 @@ func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait
 		if awaitChange(deadline, v.record, progress) {
 			s.collect(deadline, owner, id, v.record.Exit.Status)
 		}
+	}
+}
+
+// heed ends a wait when nothing is heard of a box. done must be called.
+func heed(box *sandbox.Box, end func()) (done func()) {
+	silent, leave := box.Attend()
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-silent:
+			end()
+		case <-over:
+		}
+	})
+	return func() {
+		close(over)
+		watch.Wait()
+		leave()
 	}
 }
 
@@ -287,6 +310,9 @@ func (s *Set) view(ctx context.Context, owner, id string, q rawlog.Query) (view,
 		return view{}, err
 	}
 	record.Cmd = s.Manager.Secrets.Text(record.Cmd)
+	if run, err := s.Manager.Run(owner, id); err == nil && record.Exit.Status == sandbox.Running {
+		record.Exit.Err = run.Box.Unheard()
+	}
 	v := view{record: record, page: rawlog.Page{Next: 1, Searched: true}}
 	log, err := s.Manager.Logs.Open(id)
 	if errors.Is(err, fs.ErrNotExist) {

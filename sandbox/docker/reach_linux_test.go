@@ -190,6 +190,46 @@ func TestKeptBoxAndItsEngine(t *testing.T) {
 	})
 }
 
+// Who waits for a command on a relay hears in time that the engine hangs. The
+// command is not lost by that.
+func TestSilentRelay(t *testing.T) {
+	need(t)
+	e := enginetest.Start(t, enginetest.Config{})
+	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
+	t.Setenv("DOCKER_HOST", e.Host)
+	m := boxtest.Manager(t, launcher(t, Config{ForcePath: pathRelay}), sandbox.Spec{})
+	box, _, err := m.Start(t.Context(), "me", sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "sleep 6; exit 4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, done := box.Attend()
+	defer done()
+	unavailable(t, "wait for a command", func() error {
+		e.Pause()
+		select {
+		case <-silent:
+			return box.Unheard()
+		case <-time.After(time.Minute):
+			return nil
+		}
+	})
+	if err := box.Gone(); err != nil {
+		t.Error(err)
+	}
+	e.Resume()
+	select {
+	case <-run.Done():
+	case <-time.After(time.Minute):
+	}
+	if exit := run.Exit(); exit.Code != 4 {
+		t.Errorf("%+v", exit)
+	}
+}
+
 // told reports whether an error has a code and says something.
 func told(err error, code, text string) bool {
 	e, ok := errors.AsType[*sandbox.Error](err)

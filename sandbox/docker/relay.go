@@ -45,6 +45,8 @@ const (
 	maxSent = 1 << 20
 )
 
+var _ sandbox.Pinger = (*box)(nil)
+
 // relay starts the exec that joins us to the agent.
 func (b *box) relay(ctx context.Context, user string) error {
 	r := &relay{stderr: new(sandbox.LastLines)}
@@ -55,6 +57,18 @@ func (b *box) relay(ctx context.Context, user string) error {
 	}
 	r.use(conn)
 	b.stream = r
+	return nil
+}
+
+// Ping asks the engine of a relay whether it is there. Without a relay no engine is
+// between us and the agent.
+func (b *box) Ping(ctx context.Context) error {
+	if b.place.Path != pathRelay {
+		return nil
+	}
+	if _, err := b.engine.Ping(ctx); err != nil {
+		return unreachable(b.engine.endpoint, err, nil)
+	}
 	return nil
 }
 
