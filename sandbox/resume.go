@@ -22,6 +22,9 @@ import (
 // maxPrinted is more than any command prints, and small enough to add.
 const maxPrinted = 1 << 50
 
+// maxAge is more than any run has, and small enough to count back.
+const maxAge = 100 * 365 * 24 * time.Hour
+
 // resumeBox takes over a stream with the agent of a box that was kept, and the runs
 // that are known to it. Before these come back it calls furnish with the box, for
 // all that its runs use of it. Where it fails the box goes on waiting, or is gone
@@ -117,8 +120,9 @@ func readKnown(r *wire.Reader, n int) ([]knownRun, error) {
 			return nil, err
 		}
 		k.id = f.Run
-		if !wire.TagName(k.Tag) || ids[k.id] || tags[k.Tag] || k.Bytes < 0 || k.Bytes > maxPrinted {
-			return nil, wire.Violation("%v of %.100q with %d bytes", f.Kind, k.Tag, k.Bytes)
+		if !wire.TagName(k.Tag) || ids[k.id] || tags[k.Tag] || k.Bytes < 0 || k.Bytes > maxPrinted ||
+			k.AgeMillis < 0 || k.AgeMillis > maxAge.Milliseconds() {
+			return nil, wire.Violation("%v of %.100q with %d bytes, %d ms old", f.Kind, k.Tag, k.Bytes, k.AgeMillis)
 		}
 		ids[k.id], tags[k.Tag] = true, true
 	}
@@ -191,7 +195,8 @@ func (b *Box) revive(k knownRun) (*Run, error) {
 		Interactive: n.Input, TTY: n.TTY, Shell: n.Shell,
 	})
 	r.ID, r.Started, r.wireID, r.log, r.phase = k.Tag, head.Start, k.id, log, started
-	r.back = &comeback{fresh: true, ended: k.Ended, end: head.End}
+	began := time.Now().Add(-time.Duration(k.AgeMillis) * time.Millisecond)
+	r.back = &comeback{fresh: true, ended: k.Ended, end: head.End, began: began}
 	r.in.closed = !k.Input
 	close(r.opened)
 	return r, nil
@@ -220,6 +225,15 @@ type comeback struct {
 	fresh bool        // the agent has said nothing of it yet; guarded by the run's mu
 	ended bool        // as the agent says
 	end   *rawlog.End // that the last program noted, nil for none
+	began time.Time   // by this program's clock, as the agent says; Started is of one that somebody may have set since
+}
+
+// age returns for how long a run has run.
+func (r *Run) age() time.Duration {
+	if r.back != nil {
+		return time.Since(r.back.began)
+	}
+	return time.Since(r.Started)
 }
 
 // rearm goes on counting its time. One that ended in time is not too late because
@@ -228,7 +242,7 @@ func (r *Run) rearm() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.Command.Timeout > 0 && !r.back.ended && !r.ended() {
-		left := r.Command.Timeout - time.Since(r.Started)
+		left := r.Command.Timeout - r.age()
 		r.timeout = time.AfterFunc(left, func() { r.kill(TimedOut, killGrace) })
 	}
 }
@@ -249,7 +263,7 @@ func (r *Run) dropped(f wire.Frame, fresh bool) error {
 // correct puts into an exit what this program cannot have seen: how long the
 // command ran, why it was killed, and what the last one made of its end.
 func (r *Run) correct(e *Exit, tookMillis int64) {
-	e.Took = max(1, min(time.Duration(tookMillis)*time.Millisecond, time.Since(r.Started)))
+	e.Took = max(1, min(time.Duration(tookMillis)*time.Millisecond, r.age()))
 	if limit := r.Command.Timeout; e.Status == Killed && r.cause == "" && limit > 0 && e.Took >= limit {
 		e.Status = TimedOut
 	}
@@ -266,7 +280,7 @@ func (r *Run) leave() {
 		r.patience.Stop()
 	}
 	if !r.ended() {
-		r.settle(Exit{Status: Running, Code: -1, Took: time.Since(r.Started), Err: r.Box.unreached()})
+		r.settle(Exit{Status: Running, Code: -1, Took: r.age(), Err: r.Box.unreached()})
 	}
 	r.closed = true
 	r.mu.Unlock()

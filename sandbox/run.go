@@ -266,7 +266,7 @@ func (r *Run) ended() bool {
 // Exit says how the run ended, or that it runs.
 func (r *Run) Exit() Exit {
 	if !r.ended() {
-		return Exit{Status: Running, Code: -1, Took: time.Since(r.Started)}
+		return Exit{Status: Running, Code: -1, Took: r.age()}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -438,7 +438,7 @@ func (r *Run) finish(e Exit) {
 		return
 	}
 	if e.Took == 0 {
-		e.Took = time.Since(r.Started)
+		e.Took = r.age()
 	}
 	if e.Status == Killed {
 		e.Err = r.why

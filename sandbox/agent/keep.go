@@ -237,7 +237,7 @@ func (k *keeper) list() (frames []byte, n int, err error) {
 	defer k.mu.Unlock()
 	for _, r := range k.inOrder() {
 		r.answered = false
-		body := wire.KnownBody{Tag: r.tag, Bytes: r.end, Ended: r.exit != nil, Input: r.run.stdin.open()}
+		body := wire.KnownBody{Tag: r.tag, Bytes: r.end, Ended: r.exit != nil, Input: r.run.stdin.open(), AgeMillis: time.Since(r.run.began).Milliseconds()}
 		if frames, err = wire.AppendJSON(frames, wire.Known, r.id, body); err != nil {
 			return nil, 0, err
 		}

@@ -318,6 +318,8 @@ type KnownBody struct {
 	Bytes int64  `json:"bytes"`           // that it has printed so far
 	Ended bool   `json:"ended,omitempty"` // an Exit is to come, again or for the first time
 	Input bool   `json:"input,omitempty"` // its input is open
+
+	AgeMillis int64 `json:"ageMillis,omitempty"` // since it began; hosts' clocks may be set meanwhile
 }
 
 // AppendCounts appends a frame whose payload is numbers: of Resume how many bytes
