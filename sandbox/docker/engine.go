@@ -117,8 +117,12 @@ func (l *Launcher) lost(ctx context.Context, e *engine, err error) error {
 // answers reports whether err is something that the engine said, and not the
 // want of an answer.
 func (e *engine) answers(err error) bool {
-	return !client.IsErrConnectionFailed(err) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, errNoUpgrade) && !errors.Is(err, errSilent)
+	return !client.IsErrConnectionFailed(err) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, errNoUpgrade) && !errors.Is(err, errSilent) && !leaving(err)
 }
+
+// leaving reports whether an engine said that it is about to end: it takes requests
+// for a moment after it has closed what it keeps its volumes in.
+func leaving(err error) bool { return err != nil && strings.Contains(err.Error(), "database not open") }
 
 // find asks all endpoints at once and takes the first in their order that
 // answers, so that one that hangs costs a wait only where it is the only one.

@@ -169,7 +169,9 @@ func ours(c container.Summary) bool {
 	}
 	// Podman names the arguments alone.
 	serves := strings.HasPrefix(strings.TrimPrefix(c.Command, agentPath+" "), "serve")
-	return serves && validID.MatchString(id) && mountedAt(c, agentDir) != ""
+	// Of one that it failed to remove an engine does not know any more what it had.
+	whole := mountedAt(c, agentDir) != "" || c.State == container.StateDead
+	return serves && validID.MatchString(id) && whole
 }
 
 // mountedAt returns what of the host or which volume lies at a place, "" for

@@ -210,11 +210,10 @@ func (s *service) docker(args ...string) (string, error) {
 func (s *service) left() []string {
 	s.Helper()
 	containers, err := s.containers()
-	volumes, verr := s.docker("volume", "ls", "-q")
+	homes, verr := s.homes()
 	if err := errors.Join(err, verr); err != nil {
 		return []string{err.Error()}
 	}
-	homes := slices.DeleteFunc(strings.Fields(volumes), func(name string) bool { return strings.HasPrefix(name, "warmbox-agent-") })
 	return slices.Concat(containers, homes, s.processes(), s.files())
 }
 
@@ -227,6 +226,23 @@ func (s *service) containers() (list []string, err error) {
 		if _, err := s.docker("inspect", "--type", "container", id); err == nil || !strings.HasPrefix(state, "Dead") {
 			list = append(list, "container "+id+" "+state)
 		}
+	}
+	return list, err
+}
+
+// homes lists the volumes of boxes. An engine that is ended while it makes one forgets
+// what it was told of it: such a volume has no label by which anybody could know whose
+// it is.
+func (s *service) homes() (list []string, err error) {
+	out, err := s.docker("volume", "ls", "--format", "{{.Name}} {{.Labels}}")
+	for line := range strings.Lines(out) {
+		name, labels, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(name, "warmbox-agent-") || labels == "" {
+			continue
+		}
+		free, _ := s.docker("volume", "ls", "-q", "--filter", "dangling=true", "--filter", "name="+name)
+		user, _ := s.docker("ps", "-a", "--filter", "volume="+name, "--format", "{{.ID}} {{.Status}}")
+		list = append(list, fmt.Sprintf("volume %s %s, free: %v, of: %s", name, labels, free != "", strings.TrimSpace(user)))
 	}
 	return list, err
 }
