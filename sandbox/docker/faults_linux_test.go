@@ -296,6 +296,42 @@ func TestAttend(t *testing.T) {
 	}
 }
 
+// busyAPI is an engine that fails to remove containers for a while.
+type busyAPI struct {
+	silentAPI
+	fails int
+}
+
+func (b *busyAPI) ContainerRemove(context.Context, string, container.RemoveOptions) error {
+	if b.fails == 0 {
+		return nil
+	}
+	b.fails--
+	return errors.New("device or resource busy")
+}
+
+// TestDiscard: a container that cannot be removed is removed later, without anybody
+// who waits.
+func TestDiscard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &busyAPI{fails: 10}
+		e := &engine{api: b, errands: newErrands()}
+		if err := e.discard(t.Context(), "x", closeTime); err == nil {
+			t.Error("it is removed at once")
+		}
+		begun := time.Now()
+		e.errands.all.Wait()
+		if took := time.Since(begun); b.fails != 0 || took > 5*time.Minute {
+			t.Errorf("%d failures and %v later", b.fails, took)
+		}
+		b.fails = 1000
+		if err := e.discard(t.Context(), "x", closeTime); err == nil {
+			t.Error("it is removed")
+		}
+		e.errands.close() // waits for nobody who fails for ever
+	})
+}
+
 // restarted sees that boxes go with their engine, say so, and that the next one
 // starts by itself.
 func restarted(t *testing.T, e *enginetest.Engine) {

@@ -145,24 +145,48 @@ func (e *engine) create(ctx context.Context, config *container.Config, host *con
 		defer context.AfterFunc(ctx, giveUp)()
 		defer giveUp()
 		if a := <-answers; a.err == nil {
-			e.remove(ctx, a.ID)
+			e.removeInTime(ctx, a.ID)
 		}
 	})
 	return container.CreateResponse{}, fmt.Errorf("create container: %w", context.Cause(patient))
 }
 
-// discard removes a container, even when ctx is done. Where the engine hangs
-// that is left to when it no longer does.
+// discard removes a container, even when ctx is done. Where that fails it is left to
+// when the engine can: it may hang, be about to start anew, or have just done so and
+// not be done with what a crash left.
 func (e *engine) discard(ctx context.Context, id string, most time.Duration) error {
 	ctx, done := detach(ctx, most)
 	defer done()
 	attended, answered := e.attend(ctx)
 	defer answered()
 	err := orSilence(attended, e.remove(attended, id))
-	if errors.Is(err, errSilent) {
-		e.errands.run(func(ctx context.Context) { e.remove(ctx, id) })
+	if err != nil {
+		e.errands.run(func(ctx context.Context) { e.removeInTime(ctx, id) })
 	}
 	return err
+}
+
+const (
+	// removePause is between two tries to remove a container, at first and at last.
+	removePause    = 100 * time.Millisecond
+	maxRemovePause = 30 * time.Second
+)
+
+// removeInTime removes a container however often that takes.
+func (e *engine) removeInTime(ctx context.Context, id string) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pause := removePause; ; pause = min(2*pause, maxRemovePause) {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if e.remove(ctx, id) == nil {
+			return
+		}
+		timer.Reset(pause)
+	}
 }
 
 // remove has the engine kill and remove a container, and waits until it is gone.
