@@ -17,7 +17,6 @@ import (
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
@@ -138,11 +137,7 @@ func ourContainers(t *testing.T, l *Launcher, host string) int {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	found, err := e.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"instance="+l.instance))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(found)
+	return len(containersOf(t.Context(), t, e, l))
 }
 
 // none waits until an engine has nothing of a launcher.
