@@ -54,6 +54,7 @@ func packages(t *testing.T, args ...string) (list []pkg) {
 var mayImport = map[string][]string{
 	"":                      {},
 	"cmd/warmbox":           {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact"},
+	"cmd/warmbox/soak":      {},
 	"cmd/warmbox-agent":     {"sandbox/agent"},
 	"server":                {"sandbox", "tools"},
 	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/summary"},

@@ -132,7 +132,10 @@ func TestEngineFaults(t *testing.T) {
 		g := &guest{t, socket.p}
 		spare := g.ask("start", nil)["id"]
 		e.Pause()
+		var behind sync.WaitGroup // whose box is reached through the engine
+		behind.Go(func() { (&guest{t, relay.p}).unavailable("exec", map[string]any{"cmd": "true"}) })
 		hung(g, spare)
+		behind.Wait()
 		e.Resume()
 		each(t, guests, func(g *guest) { g.works("after a hang") })
 	})
