@@ -34,8 +34,12 @@ type Pinger interface {
 }
 
 // Attend has the box asked after closely until done is called, which must be.
-// silent is closed when what carries its stream does not answer; Unheard says why.
+// silent is closed when what carries its stream does not answer; Unheard says why. It
+// is nil of a stream that cannot die without a sign.
 func (b *Box) Attend() (silent <-chan struct{}, done func()) {
+	if !b.Place.Heartbeat {
+		return nil, func() {}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.attendants++
