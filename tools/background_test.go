@@ -112,6 +112,8 @@ func TestSummaryOfLogs(t *testing.T) {
 	waited.has(t, map[string]any{"status": "exited", "exitCode": 1})
 	waited.says(t, "\nsummary (builtin): exit 1, ", "got 4, want 5")
 	callTool(t, c, "logs", `{"execId":"`+id+`"}`).says(t, "\nsummary (builtin): exit 1, ")
+	callTool(t, c, "logs", `{"execId":"`+id+`","fromLine":3100,"waitSeconds":1}`).says(t, "\nsummary (builtin): exit 1, ")
+	callTool(t, c, "logs", `{"execId":"`+id+`","fromLine":1,"lines":2,"waitSeconds":1}`).has(t, map[string]any{"summary": nil})
 	callTool(t, c, "logs", `{"execId":"`+id+`","fromLine":1,"lines":2}`).has(t, map[string]any{"summary": nil})
 	callTool(t, c, "logs", `{"execId":"`+id+`","grep":"FAIL"}`).has(t, map[string]any{"summary": nil})
 	small := callTool(t, c, "exec", `{"cmd":"seq 10"}`)

@@ -164,7 +164,7 @@ type logsResult struct {
 	FirstLine   int64          `json:"firstLine,omitempty"` // of those shown
 	LastLine    int64          `json:"lastLine,omitempty"`
 	Matches     *int           `json:"matches,omitempty"` // only of a search
-	Summary     string         `json:"summary,omitempty"` // of a long output, to who asks for the end or waited for it
+	Summary     string         `json:"summary,omitempty"` // of a long output, to who asks for the end or waits for it
 	Next        int64          `json:"next"`
 	Hint        string         `json:"hint,omitempty"`
 	LogPath     string         `json:"logPath,omitempty"`
@@ -238,7 +238,9 @@ func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait
 		changed := v.record.Exit.Status != first.record.Exit.Status
 		if changed || v.settled(q) || v.enough(q, begun, first.bytes) || deadline.Err() != nil {
 			r := newLogsResult(v, q)
-			if atEnd := q.From == 0 && q.Match == nil; (changed || atEnd) && r.Status != sandbox.Running {
+			// Who came to wait is told how it ended also where it ended just before.
+			asksEnd := q.From == 0 && q.Match == nil || wait > 0 && v.page.Next > v.lines
+			if (changed || asksEnd) && r.Status != sandbox.Running {
 				r.Summary = s.Manager.Summary(ctx, owner, id)
 			}
 			return r, nil
