@@ -49,6 +49,8 @@ type Agent struct {
 	pids  map[int]*run     // by their shell's pid, until it is reaped
 	trees []*tree          // of all runs that have a process left
 
+	spares spares
+
 	orphans sync.Cond // a process has ended that some run left behind
 }
 
@@ -132,6 +134,19 @@ func (a *Agent) greet(r *wire.Reader, stream io.ReadWriteCloser) (hello wire.Hel
 	if err != nil {
 		return hello, fmt.Errorf("greet the host: %w", err)
 	}
+	a.settleIn(hello)
+	a.makeTempDirs()
+	if err := a.answer(hello, stream); err != nil {
+		return hello, err
+	}
+	a.renewSpares(hello.Spares)
+	return hello, nil
+}
+
+// settleIn takes from a Hello what holds for all runs.
+func (a *Agent) settleIn(hello wire.HelloBody) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	before := a.env
 	a.dir, a.env = hello.Dir, append([]string{defaultPath}, hello.Env...)
 	if hello.Resume { // that host does not know with what variables the box was started
@@ -140,8 +155,6 @@ func (a *Agent) greet(r *wire.Reader, stream io.ReadWriteCloser) (hello wire.Hel
 	if a.dir == "" {
 		a.dir, _ = os.Getwd()
 	}
-	a.makeTempDirs()
-	return hello, a.answer(hello, stream)
 }
 
 // answer answers a Hello.

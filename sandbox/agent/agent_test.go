@@ -42,6 +42,17 @@ type host struct {
 // start starts an agent in a directory of its own.
 func start(t testing.TB, env ...string) *host {
 	t.Helper()
+	h := launch(t)
+	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: t.TempDir(), Env: append([]string{"PATH=" + os.Getenv("PATH")}, env...)})
+	if f, err := h.r.Read(); err != nil || f.Kind != wire.Hello {
+		t.Fatalf("%v, %v", f.Kind, err)
+	}
+	return h
+}
+
+// launch starts an agent that awaits its Hello.
+func launch(t testing.TB) *host {
+	t.Helper()
 	h := &host{t: t, cmd: exec.Command("/proc/self/exe", "serve", "--stdio")}
 	h.cmd.Env = append(os.Environ(), agentEnv+"=1")
 	h.cmd.Stderr = os.Stderr
@@ -63,10 +74,6 @@ func start(t testing.TB, env ...string) *host {
 		h.cmd.Wait()
 		stuck.Stop()
 	})
-	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: t.TempDir(), Env: append([]string{"PATH=" + os.Getenv("PATH")}, env...)})
-	if f, err := h.r.Read(); err != nil || f.Kind != wire.Hello {
-		t.Fatalf("%v, %v", f.Kind, err)
-	}
 	return h
 }
 
@@ -86,7 +93,7 @@ func (h *host) typed(run wire.ID, text string) {
 func (h *host) run(body wire.StartBody) wire.ID {
 	h.t.Helper()
 	h.last++
-	id := wire.ID{h.last}
+	id := wire.ID{max(h.last, 1)}
 	h.stderr = ""
 	h.say(wire.Start, id, body)
 	return id

@@ -19,6 +19,19 @@
 //
 // Variables that are local to a function which exits become the shell's.
 //
+// Where its host wants it, shells stand ready that were started before a command
+// came, called spares (see spare). A command runs on one if it can be to it what a
+// new shell would be: it has no input, terminal or named shell, is shorter than 8 KiB,
+// and is given no variable that bash itself makes something of. All that it can then
+// see of it is
+//
+//   - in /proc, that its shell began earlier, zeros behind it in cmdline, and of that
+//     shell's environ that variables of its own call's are not in it,
+//   - PIPESTATUS before the first pipeline: it is 0 where it would be unset, and
+//     BASH_ARGC, which holds a 0 where it would be empty,
+//   - the order of variables in an environment, where its own call gives some,
+//   - the shells that wait beside it.
+//
 // Where its host keeps the box it outlives the host, for as long as that said: it
 // looks for the next one, and keeps the last 16 MB of what runs print for it. What
 // there was of input when a host went goes to the command. Time limits are not kept

@@ -29,10 +29,13 @@ func (a *Agent) kill(r *run, grace time.Duration) {
 		return
 	}
 	r.killing = make(chan struct{})
+	a.holdSpares()
 	go func() {
-		defer close(r.killing)
 		a.askToEnd(r.tree, grace)
 		a.destroy(r.tree)
+		a.releaseSpares()
+		close(r.killing)
+		a.refill()
 	}()
 }
 
@@ -138,6 +141,7 @@ func (a *Agent) emptyBox(t *tree) {
 // each look, since the reaper must go on.
 func (a *Agent) endAll() {
 	defer a.names.remove()
+	a.holdSpares()
 	began := time.Now()
 	for quiet := 0; quiet < 2 && time.Since(began) < giveUpTime; {
 		if initProcess() {

@@ -16,8 +16,9 @@ type proc struct {
 	pid, ppid, pgid, sid int
 	threads              int
 	zombie               bool
-	bare                 bool   // shows no environment, not even an empty one
-	start                uint64 // clock ticks since boot: with the pid it names a process for good
+	bare                 bool    // shows no environment, not even an empty one
+	args                 uintptr // where its arguments are in its memory
+	start                uint64  // clock ticks since boot: with the pid it names a process for good
 	name                 string
 }
 
@@ -38,13 +39,14 @@ func readProc(pid int) (p proc, ok bool) {
 		return p, false
 	}
 	f := bytes.Fields(text[shut+1:])
-	const state, ppid, group, session, threads, start, environ = 0, 1, 2, 3, 17, 19, 47
+	const state, ppid, group, session, threads, start, args, environ = 0, 1, 2, 3, 17, 19, 45, 47
 	if len(f) <= environ {
 		return p, false
 	}
 	num := func(i int) int { n, _ := strconv.Atoi(string(f[i])); return n }
 	p = proc{pid: pid, ppid: num(ppid), pgid: num(group), sid: num(session), threads: num(threads), name: string(text[open+1 : shut])}
 	p.start, _ = strconv.ParseUint(string(f[start]), 10, 64)
+	p.args = uintptr(num(args))
 	p.zombie = f[state][0] == 'Z' || f[state][0] == 'X'
 	p.bare = string(f[environ]) == "0"
 	return p, true

@@ -36,6 +36,9 @@ func (a *Agent) reapAll() {
 	for pid := range a.pids {
 		a.reapOne(pid)
 	}
+	for pid := range a.spares.all {
+		a.reapOne(pid)
+	}
 	for _, pid := range children() {
 		if !a.initial[pid] && a.pids[pid] == nil {
 			a.reapOne(pid)
@@ -55,7 +58,11 @@ func (a *Agent) reapOne(pid int) bool {
 		return false
 	}
 	r := a.pids[pid]
-	if r == nil {
+	switch {
+	case r != nil:
+	case a.spares.bury(pid):
+		return true
+	default:
 		a.orphans.Broadcast() // it was some command's
 		return true
 	}

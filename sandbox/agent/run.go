@@ -34,6 +34,7 @@ type run struct {
 	out    []*pump
 	tty    bool
 	named  *named          // nil where it runs in no named shell
+	spare  *spare          // nil where its shell was started for it
 	status chan exitStatus // has the shell's, once it is reaped
 
 	mu       sync.Mutex
@@ -82,11 +83,11 @@ func (a *Agent) start(f wire.Frame) error {
 	for _, p := range r.out {
 		go p.copy()
 	}
-	go r.finish()
+	go r.finish(body)
 	return err
 }
 
-// spawn makes what the run needs and starts its shell.
+// spawn gives the run a shell.
 func (r *run) spawn(body wire.StartBody) (step string, err error) {
 	if k := r.agent.keeper; k != nil && k.full() {
 		return wire.StepExec, syscall.EAGAIN
@@ -95,6 +96,14 @@ func (r *run) spawn(body wire.StartBody) (step string, err error) {
 	if err != nil {
 		return wire.StepDir, err
 	}
+	if r.takeSpare(dir, body) {
+		return "", nil
+	}
+	return r.spawnNew(dir, body)
+}
+
+// spawnNew makes what the run needs and starts a shell for it.
+func (r *run) spawnNew(dir string, body wire.StartBody) (step string, err error) {
 	p := program{dir: dir, env: r.environ(body.Env)}
 	defer func() { p.files.close(r.agent.null) }()
 	for _, s := range []struct {
@@ -217,12 +226,20 @@ func (r *run) fork(p *program, _ wire.StartBody) error {
 	if err != nil {
 		return err
 	}
+	r.note(pid)
+	preferForOOM(pid)
+	return nil
+}
+
+// note notes the run's shell. The caller holds a.mu.
+func (r *run) note(pid int) {
+	a := r.agent
 	r.pid, r.began = pid, time.Now()
 	r.tree.sessions[pid] = true
 	a.runs[r.id], a.pids[pid] = r, r
-	a.trees = append(a.trees, r.tree)
-	preferForOOM(pid)
-	return nil
+	if !slices.Contains(a.trees, r.tree) {
+		a.trees = append(a.trees, r.tree)
+	}
 }
 
 // preferForOOM makes the kernel take a command rather than the agent when the
@@ -260,8 +277,29 @@ func latest(all []string) []string {
 }
 
 // finish sends the run's end when its shell has ended and its output is sent.
-func (r *run) finish() {
+func (r *run) finish(body wire.StartBody) {
 	st := <-r.status
+	if r.spare != nil && r.restart(st, body) {
+		st = <-r.status
+	}
+	open := r.end(st)
+	r.agent.settle(r.tree)
+	if open {
+		r.agent.replaceSpare()
+		r.awaitClosed()
+		r.agent.awaitGone(r.tree)
+		r.tellClosed()
+	}
+	r.agent.mu.Lock()
+	delete(r.agent.runs, r.id)
+	r.agent.mu.Unlock()
+	if !open {
+		r.agent.replaceSpare()
+	}
+}
+
+// end tells how the shell ended, and reports whether it left anything behind.
+func (r *run) end(st exitStatus) (open bool) {
 	r.stdin.stop()
 	r.drain()
 	leftover := r.agent.leftover(r)
@@ -269,7 +307,7 @@ func (r *run) finish() {
 	if killed {
 		leftover = r.agent.leftover(r)
 	}
-	open := !r.closed() || len(leftover) > 0
+	open = !r.closed() || len(leftover) > 0
 	body := exitBody(st)
 	body.Killed, body.Open = killed || r.tree.collateral.Load(), open
 	if r.named != nil {
@@ -278,15 +316,7 @@ func (r *run) finish() {
 	body.More = max(0, len(leftover)-wire.MaxLeftover)
 	body.Leftover = leftover[:len(leftover)-body.More]
 	r.tellExit(body)
-	r.agent.settle(r.tree)
-	if open {
-		r.awaitClosed()
-		r.agent.awaitGone(r.tree)
-		r.tellClosed()
-	}
-	r.agent.mu.Lock()
-	delete(r.agent.runs, r.id)
-	r.agent.mu.Unlock()
+	return open
 }
 
 // drain waits until both pipes are closed, or until all that was in them when

@@ -33,10 +33,7 @@ func findShell() shell {
 // script is -1.
 func (s shell) command(cmd string, fd int) (argv []string, script int, err error) {
 	if len(cmd) <= maxArgument {
-		if strings.HasPrefix(cmd, "-") || strings.HasPrefix(cmd, "+") {
-			cmd = " " + cmd // else it would be taken for an option
-		}
-		return []string{s.path, "-c", cmd}, -1, nil
+		return []string{s.path, "-c", asArgument(cmd)}, -1, nil
 	}
 	script, err = memFile(cmd)
 	// The text is read whole and its descriptor closed before any of it runs,
@@ -46,6 +43,14 @@ func (s shell) command(cmd string, fd int) (argv []string, script int, err error
 		read = `set -- "$(</dev/fd/3)" "$@"; exec 3<&-; eval -- "shift; $1"`
 	}
 	return []string{s.path, "-c", strings.ReplaceAll(read, "3", strconv.Itoa(fd)), s.path}, script, err
+}
+
+// asArgument returns a command as an argument that is taken for no option.
+func asArgument(cmd string) string {
+	if strings.HasPrefix(cmd, "-") || strings.HasPrefix(cmd, "+") {
+		return " " + cmd
+	}
+	return cmd
 }
 
 // memFile returns a file without a name that holds text.

@@ -58,6 +58,10 @@ func (a *Agent) take() *census {
 	for pid := range a.pids {
 		queue = append(queue, pid)
 	}
+	for pid := range a.spares.all {
+		queue = append(queue, pid)
+		c.of[pid] = nil
+	}
 	for len(queue) > 0 {
 		pid := queue[0]
 		queue = queue[1:]
@@ -166,7 +170,7 @@ func (a *Agent) adopt(c *census, t *tree) {
 		return
 	}
 	for pid, p := range c.procs {
-		if c.of[pid] == nil {
+		if c.of[pid] == nil && a.spares.all[pid] == nil {
 			c.of[pid] = t
 			t.own(p)
 			a.trees = []*tree{t}
@@ -213,7 +217,7 @@ const (
 // adopted reports whether any process has become our child that we did not start.
 func (a *Agent) adopted() bool {
 	for _, pid := range children() {
-		if a.pids[pid] == nil && !a.initial[pid] {
+		if a.pids[pid] == nil && a.spares.all[pid] == nil && !a.initial[pid] {
 			return true
 		}
 	}

@@ -193,6 +193,7 @@ type HelloBody struct {
 	Env         []string `json:"env,omitempty"`         // of every run, "NAME=value"
 	KeepMillis  int64    `json:"keepMillis,omitempty"`  // how long the agent waits for another host; 0: not at all
 	Resume      bool     `json:"resume,omitempty"`      // there was a host before
+	Spares      int      `json:"spares,omitempty"`      // shells to start before anybody asks; a few more after many were wanted
 
 	// Of the agent.
 	Agent string `json:"agent,omitempty"` // its version, for people

@@ -1,0 +1,446 @@
+//go:build linux
+
+package agent_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// spareHost starts an agent that has spares, or none.
+func spareHost(t testing.TB, spares int, dir string) *host {
+	t.Helper()
+	h := launch(t)
+	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: dir, Spares: spares, Env: commandEnv()})
+	if f, err := h.r.Read(); err != nil || f.Kind != wire.Hello {
+		t.Fatalf("%v, %v", f.Kind, err)
+	}
+	return h
+}
+
+func commandEnv() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TERM=dumb"}
+}
+
+// sparesOf returns the shells that wait below an agent: those that wait have
+// their script no longer open.
+func (h *host) sparesOf() (pids []int) {
+	pid := h.cmd.Process.Pid
+	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, task := range tasks {
+		list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
+		for _, field := range strings.Fields(string(list)) {
+			var child int
+			fmt.Sscan(field, &child)
+			environ, _ := os.ReadFile("/proc/" + field + "/environ")
+			line, _ := os.ReadFile("/proc/" + field + "/cmdline")
+			if bytes.HasPrefix(environ, []byte("WARMBOX_RUN=")) && bytes.Contains(line, []byte(`eval -- "$BASH_EXECUTION_STRING"`)) {
+				pids = append(pids, child)
+			}
+		}
+	}
+	return pids
+}
+
+// awaitSpares waits until so many stand ready, and returns them.
+func (h *host) awaitSpares(n int) []int {
+	h.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		pids := h.sparesOf()
+		if len(pids) == n {
+			return pids
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("%d spares, not %d", len(pids), n)
+		}
+	}
+}
+
+// outcome is all that shows of a command.
+type outcome struct{ out, err, exit string }
+
+// onSpare runs a command on the spare that stands ready.
+func (h *host) onSpare(body wire.StartBody) outcome {
+	h.t.Helper()
+	return h.onSpareOf(body, h.awaitSpares(1)[0])
+}
+
+func (h *host) onSpareOf(body wire.StartBody, spare int) outcome {
+	h.t.Helper()
+	id := h.run(body)
+	if pid := h.started(); pid != spare {
+		h.t.Errorf("%.100q runs in %d, and the spare is %d", body.Cmd, pid, spare)
+	}
+	return h.outcome(id)
+}
+
+// started returns the pid of the run that starts next.
+func (h *host) started() int {
+	h.t.Helper()
+	f, err := h.r.Read()
+	for err == nil && f.Kind != wire.Started { // of the run before
+		f, err = h.r.Read()
+	}
+	var started wire.StartedBody
+	if err != nil || f.Kind != wire.Started || wire.Decode(f, &started) != nil {
+		h.t.Fatalf("%v %s, %v", f.Kind, f.Payload, err)
+	}
+	return started.Pid
+}
+
+func (h *host) outcome(id wire.ID) outcome {
+	out, exit := h.until(id, "")
+	return outcome{out, h.stderr, fmt.Sprint(exit.Code, " ", exit.Signal)}
+}
+
+// inPlain runs a command in a bash of nobody's.
+func inPlain(t testing.TB, dir, cmd string) outcome {
+	t.Helper()
+	var out, stderr bytes.Buffer
+	c := exec.Command("/bin/bash", "-c", cmd)
+	if strings.HasPrefix(cmd, "-") || strings.HasPrefix(cmd, "+") {
+		c.Args = slices.Insert(c.Args, 2, "--")
+	}
+	c.Dir, c.Stdout, c.Stderr = dir, &out, &stderr
+	c.Env = append([]string{"WARMBOX_RUN=0123456789abcdef"}, commandEnv()...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	defer time.AfterFunc(20*time.Second, func() { c.Process.Kill() }).Stop()
+	err := c.Run()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	st := c.ProcessState.Sys().(syscall.WaitStatus)
+	exit := fmt.Sprint(st.ExitStatus(), " 0")
+	if st.Signaled() {
+		exit = fmt.Sprint(128+int(st.Signal()), " ", int(st.Signal()))
+	}
+	return outcome{out.String(), stderr.String(), exit}
+}
+
+// commands are those of the table, one a line, those of several lines, and every
+// way to end in every place where a command can stand.
+func commands(t testing.TB) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list = append(strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), severalLines...)
+	for _, end := range ends {
+		for _, place := range places {
+			list = append(list, strings.ReplaceAll(place, "@@", end))
+		}
+	}
+	return list
+}
+
+var severalLines = []string{
+	"", "\n", "  ", "\n\ntrue", "echo a\necho $LINENO\nnosuch\necho b", "true\nfi", "cat <<E\na $((1+1))\nE", "cat <<E\nopen", "cat <<'E'\n$x\nE\necho $LINENO",
+	"f() {\n  nosuch\n}\nf", "echo a \\\n b", "echo 'a\nb'\necho $LINENO", "if true\nthen nosuch\nfi", "#!/bin/sh\necho $0", "alias x='echo hi'\nshopt -s expand_aliases\nx",
+	"shopt -s expand_aliases\nalias x='echo hi'\nx", "set -e\nfalse\necho after", "echo a\n\nexit 3\n", "trap 'echo $LINENO' EXIT\ntrue\n", "set -x\necho a\necho b", "set -v\necho a\necho b",
+	"echo \x01\x7f\x02 | od -c", "x='\x01\x7f'; echo ${#x}; printf %s \"$x\" | od -c", "echo ä€😀 '\u00a0'", "echo '\t' \t x", "echo a\r\necho b", "echo \"'\" '\"' \\' \"\\\"\" '\\'",
+	"exec 3<<<x\nread -u 3 y\necho $y", "kill -9 $$\n", "nosuch\n", "ls /nosuch\n\n", "true\nsh -c 'kill -9 $$'",
+	"echo $BASH_EXECUTION_STRING\necho 'a b'", "case x in\nx) echo\t$LINENO;;\nesac", "{\nnosuch\n}", "time {\ntrue\n} 2>/dev/null", "cat <<-E\n\ta\n\tE", "echo $(\nnosuch\n)", "a=(\n1\n2\n)\necho ${a[1]}",
+	"true " + strings.Repeat("#", 7000), "echo " + strings.Repeat("a ", 3000), strings.Repeat("echo x\n", 1000),
+}
+
+var (
+	ends   = []string{"true", "false", "nosuch", "ls /nosuch", "(exit 4)", "exit 3", "kill -9 $$", "kill $$", "sh -c 'kill -9 $$'", "sh -c 'kill $$'", "sh -c 'exit 5'", "cd /nosuch"}
+	places = []string{
+		"@@", "@@; :", "true; @@", "(@@)", "{ @@; }", "@@ | cat", "cat | @@", "@@ && echo y", "@@ || echo n", "! @@", "if @@; then echo y; else echo n; fi", "set -e; @@; echo after",
+		"f() { @@; }; f", "f() { @@; }; f; echo $?", "eval \"@@\"", "trap 'echo bye $?' EXIT; @@", "@@ & wait $!; echo $?", "exec @@", "echo $(@@)", "x=$(@@); echo $?", "set -x; @@",
+		"set -o pipefail; @@ | cat", "@@ > f", "@@ 2>&1", "@@ < /etc/hostname", "x=1 @@", "while @@; do break; done", "for i in 1 2; do @@; done", "command @@", "bash -c \"@@\"", "env @@", "(@@) & wait; echo $?",
+	}
+)
+
+// spareDiffers is the closed list of what the commands above can see of having run
+// on a spare.
+var spareDiffers = []struct {
+	what string
+	see  *regexp.Regexp
+}{
+	{"the zeros behind the command, as far as there is room for one", regexp.MustCompile(`/proc/\$\$/cmdline`)},
+	{"PIPESTATUS before the first command, which is 0 and not unset", regexp.MustCompile(`^echo "\$\{PIPESTATUS\[@\]\}"$`)},
+	{"BASH_ARGC and PIPESTATUS where all variables are shown", regexp.MustCompile(`^declare -p \||^set \||^compgen -v`)},
+}
+
+// boxDiffers is what a command sees of the agent's limits, on whatever it runs.
+var boxDiffers = regexp.MustCompile(`^ulimit|/limits`)
+
+// TestSpareIsNoOther runs commands on a spare, in a new shell of the agent, and in
+// a bash of nobody's.
+func TestSpareIsNoOther(t *testing.T) {
+	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // what started us may have left open
+	dir := t.TempDir()
+	on, off := spareHost(t, 1, dir), spareHost(t, 0, dir)
+	seen := map[string]bool{}
+	for _, cmd := range commands(t) {
+		body := wire.StartBody{Cmd: cmd}
+		spare := alone(dir, func() outcome { return on.onSpare(body) })
+		fresh := alone(dir, func() outcome { return off.outcome(off.run(body)) })
+		plain := alone(dir, func() outcome { return inPlain(t, dir, cmd) })
+		switch why := spareDiffer(cmd); {
+		case spare == fresh:
+		case why == "":
+			t.Errorf("%.100q:\n  spare %.900q\n  new   %.900q", cmd, spare, fresh)
+		default:
+			seen[why] = true
+		}
+		if fresh != plain && !boxDiffers.MatchString(cmd) {
+			t.Errorf("%.100q:\n  new   %.900q\n  plain %.900q", cmd, fresh, plain)
+		}
+	}
+	for _, d := range spareDiffers {
+		if !seen[d.what] {
+			t.Errorf("nothing shows any more: %s", d.what)
+		}
+	}
+}
+
+func spareDiffer(cmd string) string {
+	for _, d := range spareDiffers {
+		if d.see.MatchString(cmd) {
+			return d.what
+		}
+	}
+	return ""
+}
+
+// alone runs a command in an empty directory.
+func alone(dir string, run func() outcome) outcome {
+	old, _ := filepath.Glob(dir + "/*")
+	for _, name := range old {
+		os.RemoveAll(name)
+	}
+	o := run()
+	return outcome{anonymous(o.out), anonymous(o.err), o.exit}
+}
+
+// anonymous takes out of an output what is another number each time: pids, times,
+// and the mark of the run.
+func anonymous(text string) string { return changing.ReplaceAllString(text, "N") }
+
+var changing = regexp.MustCompile(`\b[0-9a-f]{16}\b|\b[0-9]{3,}(IT)?\b|\b0m0\.[0-9]+s`)
+
+// TestSpareTakes sees which commands run on a spare, and that those see what they
+// would in a new shell.
+func TestSpareTakes(t *testing.T) {
+	const show = "env | sort; set -o; shopt; pwd; echo $OLDPWD; declare -p OLDPWD PWD ${!A*}; dirs"
+	dir := t.TempDir()
+	os.Mkdir(dir+"/sub 'x'", 0o700)
+	os.Symlink("sub 'x'", dir+"/link")
+	on, off := spareHost(t, 1, dir), spareHost(t, 0, dir)
+	for _, c := range []struct {
+		spare bool
+		body  wire.StartBody
+	}{
+		{true, wire.StartBody{Cmd: show}},
+		{true, wire.StartBody{Env: []string{"A=1", "AB=it's $x `y` \n\t\x01\x7f ä", "A=2", "AC=", "HOME=/nosuch", "PATH=/bin:/usr/bin"}}},
+		{true, wire.StartBody{Dir: "sub 'x'"}}, {true, wire.StartBody{Dir: "link"}}, {true, wire.StartBody{Dir: "//tmp"}}, {true, wire.StartBody{Dir: "."}},
+		{true, wire.StartBody{Dir: dir + "/link/..", Env: []string{"A=1", "CDPATHS=/tmp"}}},
+		{true, wire.StartBody{Cmd: show + " #" + strings.Repeat("'", 8000-len(show))}},
+		{false, wire.StartBody{Cmd: show + " #" + strings.Repeat("x", 8<<10)}},
+		{false, wire.StartBody{Env: []string{"A=" + strings.Repeat("x", 100<<10)}}},
+		{false, wire.StartBody{Stdin: true}}, {false, wire.StartBody{TTY: size}}, {false, wire.StartBody{Shell: "dev"}},
+		{false, wire.StartBody{Env: []string{"BASH_ENV=/dev/null"}}}, {false, wire.StartBody{Env: []string{"BASH_FUNC_ls%%=() { echo no; }"}}},
+		{false, wire.StartBody{Env: []string{"SHELLOPTS=braceexpand:noglob"}}}, {false, wire.StartBody{Env: []string{"BASHOPTS=nullglob"}}},
+		{false, wire.StartBody{Env: []string{"POSIXLY_CORRECT=1"}}}, {false, wire.StartBody{Env: []string{"ENV=/nosuch"}}},
+		{false, wire.StartBody{Env: []string{"LD_DEBUG=nosuch"}}}, {false, wire.StartBody{Env: []string{"LC_ALL=nosuch"}}},
+		{false, wire.StartBody{Env: []string{"PWD=/nosuch", "OLDPWD=/tmp"}}}, {false, wire.StartBody{Env: []string{"SHLVL=7"}}},
+		{false, wire.StartBody{Env: []string{"IFS=x"}}}, {false, wire.StartBody{Env: []string{"a.b=c"}}}, {false, wire.StartBody{Env: []string{"UID=5"}}},
+		{false, wire.StartBody{Env: []string{"PS4=x"}}}, {false, wire.StartBody{Env: []string{"_=x"}}}, {false, wire.StartBody{Env: []string{"RANDOM=x"}}},
+	} {
+		if c.body.Cmd == "" {
+			c.body.Cmd = show
+		}
+		spare := on.awaitSpares(1)[0]
+		id := on.run(c.body)
+		if pid := on.started(); (pid == spare) != c.spare {
+			t.Errorf("%.200q: pid %d, and the spare is %d", fmt.Sprint(c.body), pid, spare)
+		}
+		got := on.outcome(id)
+		if want := off.outcome(off.run(c.body)); anonymous(got.out) != anonymous(want.out) || anonymous(got.err) != anonymous(want.err) {
+			t.Errorf("%.200q:\n  %q\n  %q", fmt.Sprint(c.body), got, want)
+		}
+	}
+}
+
+// TestSpareAndItsDirectory sees that a spare notices what becomes of its directory.
+func TestSpareAndItsDirectory(t *testing.T) {
+	dir := t.TempDir() + "/dir"
+	os.Mkdir(dir, 0o700)
+	h := spareHost(t, 1, dir)
+	for _, change := range []func(){
+		func() {},
+		func() { os.Remove(dir); os.Mkdir(dir, 0o700) },
+		func() { os.Rename(dir, dir+"2"); os.Symlink(dir+"2", dir) },
+	} {
+		h.awaitSpares(1)
+		change()
+		want, _ := filepath.EvalSymlinks(dir)
+		if o := h.onSpare(wire.StartBody{Cmd: "pwd; /bin/pwd; declare -p OLDPWD"}); o.out != want+"\n"+want+"\ndeclare -x OLDPWD\n" {
+			t.Errorf("%q, in %s", o, want)
+		}
+	}
+}
+
+// TestSparesAttacked has commands do to a spare what they can, which have its user
+// id: the next command neither shows it nor is lost by it.
+func TestSparesAttacked(t *testing.T) {
+	for name, attack := range map[string]string{
+		"nothing":     ":",
+		"kill":        "kill $S; exit 0",
+		"kill -9":     "kill -9 $S; exit 0",
+		"stop":        "kill -STOP $S; exit 0",
+		"continue":    "kill -CONT $S; kill -WINCH $S; kill -CHLD $S; exit 0",
+		"its output":  "echo forged >/proc/$S/fd/1; exit 0",
+		"its errors":  "echo forged >/proc/$S/fd/2; exit 0",
+		"its ear":     "echo 'echo forged' 2>/dev/null >/proc/$S/fd/3 && echo open; exit 0",
+		"its ear (2)": "cat 2>/dev/null </proc/$S/fd/3 && echo open; exit 0",
+		"its script":  "echo 'echo forged' 2>/dev/null >/proc/$S/fd/4 && echo open; exit 0",
+		"its limits":  "renice -n 5 $S >/dev/null; exit 0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := spareHost(t, 1, t.TempDir())
+			spare := h.awaitSpares(1)[0]
+			for readState(spare) != "S" {
+			}
+			if o := inPlain(t, "/", fmt.Sprintf("S=%d; %s", spare, attack)); o != (outcome{"", "", "0 0"}) {
+				t.Fatalf("the attack itself: %q", o)
+			}
+			if o := h.outcome(h.run(wire.StartBody{Cmd: "echo fine"})); o != (outcome{"fine\n", "", "0 0"}) {
+				t.Errorf("%q", o)
+			}
+		})
+	}
+}
+
+// TestSpareKilledAtTheLastMoment kills a spare where the agent cannot notice before
+// it gives it a command: that runs all the same, once, in a new shell.
+func TestSpareKilledAtTheLastMoment(t *testing.T) {
+	dir := t.TempDir()
+	h := spareHost(t, 1, dir)
+	for range 20 {
+		spare := h.awaitSpares(1)[0]
+		h.cmd.Process.Signal(syscall.SIGSTOP)
+		for readState(h.cmd.Process.Pid) != "T" {
+		}
+		syscall.Kill(spare, syscall.SIGKILL)
+		id := h.run(wire.StartBody{Cmd: "echo ran >>log; echo fine"})
+		h.cmd.Process.Signal(syscall.SIGCONT)
+		if o := h.outcome(id); o != (outcome{"fine\n", "", "0 0"}) {
+			t.Errorf("%q", o)
+		}
+	}
+	if log, _ := os.ReadFile(dir + "/log"); string(log) != strings.Repeat("ran\n", 20) {
+		t.Errorf("%q", log)
+	}
+}
+
+func readState(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return string(stat[bytes.LastIndexByte(stat, ')')+2:][:1])
+}
+
+// TestSparesOfAKilledRun sees that what a command plants in a spare does not outlive
+// the command's tree.
+func TestSparesOfAKilledRun(t *testing.T) {
+	h := spareHost(t, 1, t.TempDir())
+	spare := h.awaitSpares(1)[0]
+	id := h.run(wire.StartBody{Cmd: "echo on; sleep 1000", Stdin: true})
+	h.until(id, "on")
+	h.say(wire.Kill, id, wire.KillBody{})
+	if _, exit := h.until(id, ""); !exit.Killed || exit.Open {
+		t.Errorf("%+v", exit)
+	}
+	if next := h.awaitSpares(1)[0]; next == spare {
+		t.Error("the spare is the same as before")
+	}
+}
+
+// TestSparesLeaveNothing sees that nothing stays open of spares that were used.
+func TestSparesLeaveNothing(t *testing.T) {
+	h := spareHost(t, 1, t.TempDir())
+	open := func() int {
+		h.awaitSpares(1)
+		list, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", h.cmd.Process.Pid))
+		return len(list)
+	}
+	h.onSpare(wire.StartBody{Cmd: ":"})
+	before := open()
+	for range 50 {
+		h.onSpare(wire.StartBody{Cmd: ":"})
+	}
+	for deadline := time.Now().Add(10 * time.Second); open() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d descriptors are open, %d before", open(), before)
+		}
+	}
+}
+
+// TestSparesAdapt sees that many stand ready after many were wanted, and one again
+// later; and where none is wanted, none.
+func TestSparesAdapt(t *testing.T) {
+	t.Parallel()
+	h := spareHost(t, 1, t.TempDir())
+	spareHost(t, 0, t.TempDir()).awaitSpares(0)
+	h.awaitSpares(1)
+	var ids []wire.ID
+	for range 8 {
+		ids = append(ids, h.run(wire.StartBody{Cmd: "sleep 0.2"}))
+	}
+	for range ids {
+		h.outcome(wire.ID{})
+	}
+	h.awaitSpares(mostSpares)
+	h.awaitSpares(1)
+}
+
+const mostSpares = 4
+
+// TestIdleSpares sees that an agent and its spares do nothing while there is nothing
+// to do.
+func TestIdleSpares(t *testing.T) {
+	t.Parallel()
+	h := spareHost(t, 1, t.TempDir())
+	spare := h.awaitSpares(1)[0]
+	h.onSpareOf(wire.StartBody{Cmd: ":"}, spare)
+	pids := append(h.awaitSpares(1), h.cmd.Process.Pid)
+	before := wakeups(pids)
+	time.Sleep(2 * time.Second) // what is measured, not waited for
+	if after := wakeups(pids); !slices.Equal(after[:1], before[:1]) || after[1]-before[1] > 4 {
+		t.Errorf("%d wake-ups of the spare and the agent, %d two seconds before", after, before)
+	}
+}
+
+// wakeups returns how often each process has begun to run after a wait.
+func wakeups(pids []int) (list []int) {
+	for _, pid := range pids {
+		sum := 0
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+		for _, task := range tasks {
+			text, _ := os.ReadFile(task)
+			_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+			var n int
+			fmt.Sscan(rest, &n)
+			sum += n
+		}
+		list = append(list, sum)
+	}
+	return list
+}
