@@ -68,6 +68,8 @@ type Box struct {
 	lease  time.Duration
 	stream io.ReadWriteCloser
 
+	spares int // shells that stand ready
+
 	keepFor     time.Duration  // after this program; 0 where the box ends with it
 	unconfirmed []byte         // frames for an agent that keeps it; guarded by mu
 	confirms    bool           // they are being sent; likewise
@@ -122,6 +124,7 @@ func newBox(id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store,
 	if p, ok := stream.(Placed); ok {
 		b.Place = p.Place()
 	}
+	b.spares = sparesOf(spec)
 	if spec.Keep != nil {
 		b.keepFor = spec.Keep.For
 	}
@@ -151,7 +154,8 @@ func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string, 
 	defer stop()
 
 	hello := wire.HelloBody{
-		Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(env)), KeepMillis: b.keepFor.Milliseconds(), Resume: again,
+		Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(env)), Spares: b.spares,
+		KeepMillis: b.keepFor.Milliseconds(), Resume: again,
 	}
 	if b.Place.Heartbeat {
 		hello.LeaseMillis = b.lease.Milliseconds()

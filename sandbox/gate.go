@@ -139,6 +139,21 @@ func runsOf(pids int64) int {
 	return int(max(1, pids/pidsPerRun))
 }
 
+const (
+	// sparePids and spareMemory are what a box has at least in which shells stand
+	// ready: a few of them are a small part of it.
+	sparePids   = 64
+	spareMemory = 128 << 20
+)
+
+// sparesOf is how many shells stand ready in a box.
+func sparesOf(spec Spec) int {
+	if spec.Pids > 0 && spec.Pids < sparePids || spec.Memory > 0 && spec.Memory < spareMemory {
+		return 0
+	}
+	return spec.Spares
+}
+
 // admit takes a place for a run in its box and in all boxes.
 func (b *Box) admit(ctx context.Context, patience time.Duration) error {
 	if !b.gate.enter(ctx, patience) {

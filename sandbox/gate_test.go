@@ -85,3 +85,18 @@ func TestGateLineIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestSparesOf sees that shells stand ready only where they are a small part of a box.
+func TestSparesOf(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want int
+	}{
+		{Spec{}, 0}, {Spec{Spares: 1}, 1}, {Spec{Spares: 2, Pids: 512, Memory: 2 << 30}, 2},
+		{Spec{Spares: 1, Pids: 63}, 0}, {Spec{Spares: 1, Memory: 127 << 20}, 0},
+	} {
+		if got := sparesOf(c.spec); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.spec, got, c.want)
+		}
+	}
+}

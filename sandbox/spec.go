@@ -69,6 +69,7 @@ type Spec struct {
 	Memory    int64             // bytes; swap is never more
 	CPUs      float64           // cores
 	Pids      int64             // processes and threads
+	Spares    int               // shells that stand ready for commands; 0: none
 	Tmp       int64             // bytes of /tmp
 	Lease     time.Duration     // how long the agent lives on without a word from its host
 	Keep      *Keep             // not nil for a box that outlives this program

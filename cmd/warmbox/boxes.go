@@ -159,7 +159,7 @@ func boxSpec(c *config) sandbox.Spec {
 		Env:   env,
 		Image: c.Images.Default, Network: c.Network, User: c.User,
 		Workspace: c.Workspace, ReadOnly: c.WorkspaceMode == "ro", Protect: c.Protect, Mounts: c.mounts(),
-		Memory: int64(c.Exec.Memory), CPUs: c.Exec.CPU, Pids: c.Exec.Pids, Tmp: int64(c.TmpSize),
+		Memory: int64(c.Exec.Memory), CPUs: c.Exec.CPU, Pids: c.Exec.Pids, Spares: c.Exec.SpareShells, Tmp: int64(c.TmpSize),
 	}
 }
 

@@ -61,6 +61,7 @@ func (c *config) rules() []rule {
 		{"exec.memory", between(c.Exec.Memory, 16<<20, 1<<50)},
 		{"exec.cpu", between(c.Exec.CPU, 0.01, 1024)},
 		{"exec.pids", between(c.Exec.Pids, 16, math.MaxInt32)},
+		{"exec.spare_shells", between(c.Exec.SpareShells, 0, 4)},
 		{"commands.allow", policy.Commands{Allow: c.commands().Allow}.Validate()},
 		{"commands.deny", policy.Commands{Deny: c.Commands.Deny}.Validate()},
 		{"commands.on_deny", oneOf(c.Commands.OnDeny, "deny", "ask")},

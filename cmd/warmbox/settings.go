@@ -67,6 +67,7 @@ type settings struct {
 		Memory       size     `toml:"memory" default:"2g" help:"memory of a box; swap adds nothing to it"`
 		CPU          float64  `toml:"cpu" default:"2" help:"cores of a box, at most what the engine has"`
 		Pids         int64    `toml:"pids" default:"512" help:"processes and threads of a box"`
+		SpareShells  int      `toml:"spare_shells" default:"1" help:"how many shells of a box are started before a command comes; a few more after a burst; 0: none"`
 	} `toml:"exec"`
 
 	Commands struct {

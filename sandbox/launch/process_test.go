@@ -24,7 +24,11 @@ func process(t *testing.T) *launch.Process {
 }
 
 // TestBox runs the suite on the agent that the program carries.
-func TestBox(t *testing.T) { boxtest.Run(t, process(t), sandbox.Spec{}) }
+func TestBox(t *testing.T) {
+	for name, spares := range map[string]int{"new shells": 0, "spare shells": 1} {
+		t.Run(name, func(t *testing.T) { boxtest.Run(t, process(t), sandbox.Spec{Spares: spares}) })
+	}
+}
 
 func TestSaysThatItDoesNotIsolate(t *testing.T) {
 	m := boxtest.Manager(t, process(t), sandbox.Spec{})
