@@ -149,13 +149,12 @@ func (s *spare) await(shell string) error {
 	if n, err := peek(s.pid, p.args, is); !ok || err != nil || n < len(is) || !bytes.Equal(is, was) {
 		return errNoSpare
 	}
-	if err := poke(s.pid, p.args+uintptr(len(was)-len(bashEnv)), []byte(s.tree.mark)); err != nil {
-		return errNoSpare
-	}
-	s.text = p.args + uintptr(len(began))
 	home, err := os.Readlink(procPath(s.pid, "cwd"))
-	s.home = home
-	return err
+	if err != nil {
+		return err
+	}
+	s.text, s.home = p.args+uintptr(len(began)), home
+	return poke(s.pid, p.args+uintptr(len(was)-len(bashEnv)), []byte(s.tree.mark))
 }
 
 // peek reads another process's memory.

@@ -23,9 +23,11 @@ const (
 	// before, and what is started while they run makes them slower.
 	spareWait = 20 * time.Millisecond
 
-	// spareTries is how many may fail to get ready before no more are started:
-	// the shell of this image is no bash, or the kernel lets us not write into it.
+	// spareTries is how many may fail to get ready before none is started for
+	// sparePause: the shell of this image is no bash, or the kernel does not let us
+	// write into it, or somebody kills them.
 	spareTries = 3
+	sparePause = time.Minute
 )
 
 // spares are the shells that stand ready. The agent's mu guards them.
@@ -129,8 +131,11 @@ func (a *Agent) prepare(one *spare) {
 	case err != nil:
 		a.discard(one)
 		if s.failed++; s.failed >= spareTries {
-			s.usual, s.want = 0, 0
+			s.failed, s.want = 0, 0
+			s.calm.Reset(sparePause)
 		}
+	case s.all[one.pid] != one: // it has ended since
+		one.close()
 	default:
 		s.failed, one.waits = 0, true
 		s.ready = append(s.ready, one)
@@ -226,8 +231,10 @@ func (r *run) takeSpare(dir string, body wire.StartBody) bool {
 		s.late.Reset(spareWait)
 		return true
 	}
-	s.want = min(s.want+1, mostSpares)
-	s.calm.Reset(calmTime)
+	if s.want > 0 { // else none gets ready here
+		s.want = min(s.want+1, mostSpares)
+		s.calm.Reset(calmTime)
+	}
 	s.late.Reset(spareWait)
 	return false
 }
