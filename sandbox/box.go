@@ -138,6 +138,7 @@ func (b *Box) begin(r *wire.Reader) {
 	b.heard = time.Now()
 	b.armHeartbeat()
 	b.mu.Unlock()
+	b.logs.Prepare(newExecID)
 	go b.serve(r)
 }
 
@@ -255,7 +256,9 @@ func (b *Box) place(ctx context.Context, c Command) (*Run, error) {
 		r.leaveShell()
 		return nil, err
 	}
+	r.takeLog()
 	if err := b.add(r); err != nil {
+		r.giveLogBack()
 		r.leaveShell()
 		b.dismiss()
 		return nil, err

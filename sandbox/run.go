@@ -162,7 +162,7 @@ type Run struct {
 
 	wireID wire.ID
 	log    *rawlog.Log
-	opened chan struct{} // closed when log is set
+	opened chan struct{} // closed when log has begun
 	done   chan struct{} // closed when exit is set
 	over   chan struct{} // closed when nothing more can come
 	room   chan struct{} // has a token when the agent took of our stdin
@@ -199,7 +199,7 @@ func newRun(b *Box, c Command) *Run {
 		c.Keep = DefaultKeep
 	}
 	r := &Run{
-		ID: NewID("e"), Box: b, Command: c, Started: time.Now(),
+		ID: newExecID(), Box: b, Command: c, Started: time.Now(),
 		opened: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}), room: make(chan struct{}, 1),
 		in: input{turn: make(chan struct{}, 1)},
 	}
@@ -221,13 +221,33 @@ func NewID(kind string) string {
 	return kind + "-" + string(bits[:])
 }
 
-// open makes the log. Output that came before waits for it.
+func newExecID() string { return NewID("e") }
+
+// takeLog takes a log whose files stand ready, if there is one, and its name.
+func (r *Run) takeLog() {
+	if r.log = r.Box.logs.Prepared(); r.log != nil {
+		r.ID = r.log.Exec()
+	}
+}
+
+// giveLogBack is what comes of that where the run does not begin.
+func (r *Run) giveLogBack() {
+	if r.log != nil {
+		r.log.Discard()
+	}
+}
+
+// open begins the log. Output that came before waits for it.
 func (r *Run) open(logs *rawlog.Store) {
 	meta := rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Owner: ownerMark(r.Box.owner), Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started}
 	if r.Box.keepFor > 0 {
 		meta.Note = r.Command.note()
 	}
-	r.log = logs.Create(meta)
+	if r.log == nil {
+		r.log = logs.Create(meta)
+	} else {
+		r.log.Begin(meta)
+	}
 	close(r.opened)
 }
 
@@ -489,6 +509,7 @@ func (r *Run) close() {
 	}
 	r.mu.Unlock()
 	r.log.Close()
+	r.Box.logs.Prepare(newExecID)
 	r.Box.confirm(r.wireID)
 	r.Box.history.settle(r)
 	close(r.over) // who waited for it finds all that was said above

@@ -74,6 +74,9 @@ type (
 
 // begin writes the head at once: whoever finds the log knows what it is of.
 func (x *index) begin(m Meta) error {
+	if x.file == nil {
+		return nil
+	}
 	x.record('h', headRecord{
 		Exec: m.Exec, Box: m.Box, Owner: clip(m.Owner, maxText), Start: m.Start, Dir: clip(m.Dir, maxText), Note: clip(m.Note, maxText),
 		Cmd: clip(m.Cmd, maxText), CmdBytes: len(m.Cmd),

@@ -67,6 +67,34 @@ type End struct {
 	Took   time.Duration
 }
 
+// Begin writes down what is known of the run, the first that readers find. Of a
+// log that Create returned it is done.
+func (l *Log) Begin(m Meta) {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if m.Start.IsZero() {
+		m.Start = time.Now()
+	}
+	l.start, m.Exec = m.Start, l.exec
+	l.check(l.index.begin(m))
+}
+
+// Discard deletes a log that was Prepared for a run which then did not begin. It
+// stands for Begin, and for Close.
+func (l *Log) Discard() {
+	if l.file != nil {
+		l.file.Close()
+	}
+	if l.index.file != nil {
+		l.index.file.Close()
+	}
+	l.store.end(l.exec, l)
+	l.store.remove(l.exec)
+}
+
+// Exec is the name of the log's run.
+func (l *Log) Exec() string { return l.exec }
+
 // Path is the log's file, or "" where none could be made.
 func (l *Log) Path() string { return l.path }
 

@@ -86,6 +86,9 @@
 // what is behind the last whole record of the index is cut off, and the bytes that
 // it was behind become m spans.
 //
+// The files of the next runs may be there before them, empty and locked, and are
+// deleted where those do not come.
+//
 // # Deletion
 //
 // The files of a run are deleted together, X.log first. Where the system has
@@ -117,6 +120,10 @@ type Store struct {
 	Logger   *slog.Logger  // nil: nobody is told of failing disks
 
 	grown atomic.Int64 // bytes kept since a sweep was last asked for
+
+	spares      sync.Once          // makes the next two
+	sparesAsked chan func() string // has a token when there is to be a spare, see Prepare
+	sparesReady chan *spare
 
 	mu         sync.Mutex
 	logs       map[string]*Log // those being written
@@ -159,28 +166,37 @@ func (s *Store) Check() error {
 // it make the files, the Log counts what it is given, and its Stats say why
 // nothing was kept.
 func (s *Store) Create(m Meta) *Log {
-	if m.Start.IsZero() {
-		m.Start = time.Now()
-	}
-	l := &Log{store: s, exec: m.Exec, start: m.Start, logger: s.logger().With("exec", m.Exec)}
-	if !isName(m.Exec) {
-		l.fail(fmt.Errorf("%q cannot name a log: it takes 1 to 128 letters, digits, - and _", m.Exec))
-		return l
-	}
-	file, err := s.create(s.base(m.Exec) + logExt)
-	if err != nil {
+	l := s.newLog(m.Exec)
+	if err := l.makeFiles(); err != nil {
 		l.fail(err)
-		return l
+	}
+	l.Begin(m)
+	return l
+}
+
+func (s *Store) newLog(exec string) *Log {
+	return &Log{store: s, exec: exec, logger: s.logger().With("exec", exec)}
+}
+
+// makeFiles makes the log's file and its index. Without an index a log is kept
+// all the same.
+func (l *Log) makeFiles() error {
+	s := l.store
+	if !isName(l.exec) {
+		return fmt.Errorf("%q cannot name a log: it takes 1 to 128 letters, digits, - and _", l.exec)
+	}
+	file, err := s.create(s.base(l.exec) + logExt)
+	if err != nil {
+		return err
 	}
 	l.path, l.file = file.Name(), file
-	s.begin(m.Exec, l)
-	if l.index.file, err = s.create(s.base(m.Exec) + indexExt); err != nil {
+	s.begin(l.exec, l)
+	if l.index.file, err = s.create(s.base(l.exec) + indexExt); err != nil {
 		l.logger.Warn("no index for a raw log", "err", err)
-		return l
+		return nil
 	}
 	claim(l.index.file)
-	l.check(l.index.begin(m))
-	return l
+	return nil
 }
 
 // create makes a new file and never opens one that is there, nor anything that

@@ -98,19 +98,32 @@ func enter(byExec map[string]*Entry, exec string, size int64, age time.Duration)
 // Tend keeps the store within its limits until ctx is done: it deletes what is
 // older than MaxAge, and of the rest the oldest until MaxTotal is kept and the
 // disk has room for others; never a run that is still written, by whatever
-// process. Whoever calls it waits for it.
+// process. Meanwhile it makes what Prepare asks for. Whoever calls it waits for it.
 func (s *Store) Tend(ctx context.Context) {
+	s.spares.Do(s.makeRoomForSpares)
+	defer s.discardSpares()
 	ticker := time.NewTicker(tendEvery)
 	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		if err := s.sweep(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.logger().Warn("raw logs cannot be tidied", "err", err)
 		}
+		s.rest(ctx, ticker.C)
+	}
+}
+
+// rest returns when it is time for the next sweep, or for none.
+func (s *Store) rest(ctx context.Context, tick <-chan time.Time) {
+	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-tick:
+			return
 		case <-s.sweepSoon():
+			return
+		case draw := <-s.sparesAsked:
+			s.addSpares(draw)
 		}
 	}
 }
