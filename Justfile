@@ -18,7 +18,7 @@ check:
 
 # warmbox beside the other ways to run a command
 bench *args:
-    . scripts/lib.sh && set_up && go run ./bench "$@"
+    . scripts/lib.sh && set_up && bin/warmbox bench "$@"
 
 # the image that boxes run in; `just image --target full` for the large one
 image *args:

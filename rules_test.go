@@ -53,7 +53,7 @@ func packages(t *testing.T, args ...string) (list []pkg) {
 // cmd → server → tools → sandbox → the rest, and backends → sandbox.
 var mayImport = map[string][]string{
 	"":                      {},
-	"cmd/warmbox":           {"", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact"},
+	"cmd/warmbox":           {"", "bench", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact"},
 	"cmd/warmbox/soak":      {},
 	"cmd/warmbox-agent":     {"sandbox/agent"},
 	"server":                {"sandbox", "tools"},

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -6,131 +6,124 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"time"
 )
 
-// bed is what stands while things are measured: a server with a warm box, and a
-// warm container of the same image without warmbox.
+// bed is what stands while things are measured: servers with a warm box each,
+// and a warm container of the same image without warmbox. All of them work in
+// one directory of this machine.
 type bed struct {
-	options
-	dir       string // temporary, of the server
-	server    *server
-	engine    *engine
-	box       string
-	container string
+	*Bench
+	plan     plan
+	progress *progress
+	leftOut  []string
+
+	dir    string // a directory of ours; work lies in it
+	work   string
+	stdio  *server
+	box    string
+	path   string  // how the box is reached
+	http   *server // nil: left out
+	hbox   string
+	engine *engine // nil: left out
 }
 
-func newBed(ctx context.Context, o options) (*bed, error) {
-	b := &bed{options: o}
-	if err := b.open(ctx); err != nil {
-		return nil, errors.Join(err, b.close())
+// open brings up what every measurement needs. An engine or HTTP that fails is
+// left out; a warmbox that does not start is an error.
+func (b *Bench) open(ctx context.Context) (*bed, error) {
+	d := &bed{Bench: b, plan: b.plan(), progress: newProgress(b.Progress, b.Terminal), leftOut: slices.Clone(b.LeftOut)}
+	err := d.workspace(ctx)
+	if err == nil {
+		d.progress.step("starting warmbox")
+		err = d.serveStdio(ctx)
 	}
-	return b, nil
+	if err != nil {
+		return nil, errors.Join(err, d.close(ctx))
+	}
+	return d, nil
 }
 
-func (b *bed) open(ctx context.Context) (err error) {
-	if b.dir, err = os.MkdirTemp("", "warmbox-bench-*"); err != nil {
+// workspace makes the directory, which boxes can write to whoever owns it.
+func (d *bed) workspace(ctx context.Context) (err error) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		return fmt.Errorf("there is no local shell to compare with: %w", err)
+	}
+	if d.dir, err = os.MkdirTemp("", "warmbox-bench-*"); err != nil {
 		return err
 	}
-	if b.engine, err = newEngine(ctx, b.image); err != nil {
+	if d.dir, err = filepath.EvalSymlinks(d.dir); err != nil {
 		return err
 	}
-	if b.container, err = b.engine.start(ctx); err != nil {
+	d.work = filepath.Join(d.dir, "work")
+	if err := errors.Join(os.Chmod(d.dir, 0o711), os.Mkdir(d.work, 0o700), os.Chmod(d.work, 0o777)); err != nil {
 		return err
 	}
-	if b.server, err = newServer(ctx, b.options, b.dir, b.settings(0)); err != nil {
-		return err
-	}
-	b.box, err = b.server.start(ctx)
-	return err
-}
-
-// settings are those of a server on which so many boxes stand ready. One that is
-// started while something else is measured would disturb it, so most want none.
-func (o *options) settings(warm int) string {
-	most := max(o.boxes, 256)
-	return fmt.Sprintf("max_boxes = %d\n[images]\ndefault = %q\n[log]\nmax_run = \"256m\"\n[exec]\nmax_runs = %d\n[pool]\nwarm = %d\n",
-		most, o.image, most, warm)
-}
-
-// close takes away what open made, also a part of it and also after an
-// interrupt.
-func (b *bed) close() error {
-	var errs []error
-	if b.server != nil {
-		errs = append(errs, b.server.close())
-	}
-	if b.container != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		errs = append(errs, b.engine.remove(ctx, b.container))
-	}
-	if b.engine != nil {
-		errs = append(errs, b.engine.client.Close())
-	}
-	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
-}
-
-// ways returns the ways to run a command: the local shell first, warmbox
-// second, docker exec last but one.
-func (b *bed) ways(cmd string) []way {
-	return []way{
-		{name: "local", do: program("bash", "-c", cmd)},
-		{name: "warmbox, through MCP", do: func(ctx context.Context) error {
-			_, err := b.server.exec(ctx, b.box, cmd)
-			return err
-		}},
-		{name: "engine's API: exec", do: func(ctx context.Context) error { return b.engine.exec(ctx, b.container, cmd) }},
-		{name: "docker exec", do: b.docker("exec", b.container, "bash", "-c", cmd)},
-		{name: "docker run --rm", do: b.docker("run", "--rm", "--network=none", b.image, "bash", "-c", cmd)},
-	}
-}
-
-// startWays returns the ways to get a running container, the bare one first.
-// It has no network either: to make one takes the engine longer than the rest.
-func (b *bed) startWays() []way {
-	var container, box string
-	return []way{
-		{
-			name: "engine's API: create, start",
-			do: func(ctx context.Context) (err error) {
-				container, err = b.engine.start(ctx)
-				return err
-			},
-			undo: func(ctx context.Context) error { return b.engine.remove(ctx, container) },
-		},
-		{
-			name: "warmbox, through MCP",
-			do: func(ctx context.Context) (err error) {
-				box, err = b.server.start(ctx)
-				return err
-			},
-			undo: func(ctx context.Context) error { return b.server.stop(ctx, box) },
-		},
-	}
-}
-
-// stopWays returns the ways to end a container with all that is in it, the bare
-// one first.
-func (b *bed) stopWays() []way {
-	starts := b.startWays()
-	for i, w := range starts {
-		starts[i] = way{name: []string{"engine's API: remove", w.name}[i], prepare: w.do, do: w.undo}
-	}
-	return starts
-}
-
-func (b *bed) docker(args ...string) func(context.Context) error {
-	return program("docker", append([]string{"-H", b.engine.client.DaemonHost()}, args...)...)
-}
-
-// program runs a program and, as every other way does, takes its output.
-func program(name string, args ...string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %.500s", err, out)
+	if err := makeRepo(ctx, d.work); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		return nil
+		d.omit("git status: %v", err)
 	}
+	return nil
+}
+
+func (d *bed) serveStdio(ctx context.Context) (err error) {
+	if d.stdio, err = d.serve(ctx, "stdio", d.inWork()...); err != nil {
+		return err
+	}
+	if d.box, err = start(ctx, d.stdio.session); err != nil {
+		return err
+	}
+	d.path = <-d.stdio.journal.started // it was logged before the answer
+	return nil
+}
+
+// others brings up what can be left out.
+func (d *bed) others(ctx context.Context) error {
+	var err error
+	if d.http, err = d.serve(ctx, "http", d.inWork()...); err == nil {
+		d.hbox, err = start(ctx, d.http.session)
+	}
+	if err != nil {
+		d.omit("HTTP: %v", err)
+		err = d.http.close()
+		d.http = nil
+	}
+	if d.Engine != "" && err == nil {
+		d.progress.step("starting a container without warmbox")
+		if d.engine, err = newEngine(ctx, d.Engine, d.Image, d.work); err != nil {
+			d.omit("the engine without warmbox: %v", err)
+			err = nil
+		}
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// inWork are the flags of a server whose boxes share the directory.
+func (d *bed) inWork() []string {
+	return []string{"--workspace=" + d.work, "--workspace-roots=", "--log-max-run=2g", "--log-max-total=8g"}
+}
+
+func (d *bed) omit(format string, args ...any) {
+	d.leftOut = append(d.leftOut, fmt.Sprintf(format, args...))
+}
+
+// facts are those of the caller, and how the boxes are reached.
+func (d *bed) facts() []Fact {
+	return append(slices.Clone(d.Facts), Fact{"path", "commands reach a box by its " + d.path})
+}
+
+// closeTime bounds how long what is left on the engine may take to go.
+const closeTime = 15 * time.Second
+
+// close takes away what was made, also a part of it and also after an interrupt.
+func (d *bed) close(ctx context.Context) error {
+	d.progress.step("cleaning up")
+	defer d.progress.end()
+	errs := []error{d.stdio.close(), d.http.close()}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	return errors.Join(append(errs, d.engine.close(closing, ctx.Err() != nil), os.RemoveAll(d.dir))...)
 }

@@ -1,51 +1,19 @@
-package main
+package bench
 
 import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
-
-// BenchmarkExec runs `true` in every way, each in turns with the local shell,
-// so that × local does not depend on what the machine did meanwhile.
-func BenchmarkExec(b *testing.B) {
-	ways := newTestBed(b).ways("true")
-	for _, w := range ways[1:] {
-		b.Run(w.name, func(b *testing.B) { compare(b, ways[0], w, "x-local") })
-	}
-}
-
-// BenchmarkStart starts a box, in turns with a bare container.
-func BenchmarkStart(b *testing.B) {
-	ways := newTestBed(b).startWays()
-	compare(b, ways[0], ways[1], "x-bare")
-}
-
-func compare(b *testing.B, with, w way, unit string) {
-	times, err := interleave(b.Context(), []way{with, w}, b.N)
-	if err != nil {
-		b.Fatal(err)
-	}
-	theirs, mine := times[0], times[1]
-	b.ReportMetric(0, "ns/op") // of both ways and of what is not timed: no figure
-	b.ReportMetric(p50(mine).Seconds()*1000, "p50-ms")
-	b.ReportMetric(percentile(mine, 95).Seconds()*1000, "p95-ms")
-	b.ReportMetric(float64(p50(mine))/float64(p50(theirs)), unit)
-}
-
-func newTestBed(b *testing.B) *bed {
-	t, err := newBed(b.Context(), options{program: "../bin/warmbox", image: defaultImage})
-	if err != nil {
-		b.Skip(err)
-	}
-	b.Cleanup(func() {
-		if err := t.close(); err != nil {
-			b.Error(err)
-		}
-	})
-	return t
-}
 
 func TestPercentile(t *testing.T) {
 	var hundred []time.Duration
@@ -75,35 +43,172 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-func TestPrintReadings(t *testing.T) {
-	var out strings.Builder
-	printReadings(&out, []reading{{100, 120}, {90_000, 1500}, {300, 330}})
-	got := strings.Fields(out.String()[strings.Index(out.String(), "median of all"):])
-	want := strings.Fields("median of all 3 300 330 0.9 median of those not shown whole 1 90000 1500 60.0 sum of all 3 90400 1950 46.4")
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q", out.String())
+// A machine that becomes ten times slower halfway changes no ratio.
+func TestRatioIsOfPairs(t *testing.T) {
+	base := []time.Duration{10, 10, 10, 100, 100, 100, 100}
+	mine := []time.Duration{5, 5, 5, 50, 50, 50, 50}
+	if got := ratio(mine, base); got != 0.5 {
+		t.Errorf("%v, want 0.5", got)
+	}
+	if got := ratio(nil, base); got != 0 {
+		t.Errorf("of nothing: %v, want 0", got)
 	}
 }
 
-// What a server logs comes in pieces of any size.
-func TestStarts(t *testing.T) {
-	const log = "12:00 INF serving\n12:01 INF box started box=b\n12:02 INF command\n"
+// Every way has its turn in every round, what is before and behind it is not
+// timed, and rounds that warm up do not count.
+func TestInterleave(t *testing.T) {
+	var log strings.Builder
+	say := func(s string) func(context.Context) error {
+		return func(context.Context) error { log.WriteString(s); return nil }
+	}
+	ways := []way{{name: "a", prepare: say("("), do: say("a"), undo: say(")")}, {name: "b", do: say("b")}}
+	all, err := interleave(t.Context(), ways, pace{warm: 2, rounds: 5, most: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, times := range all {
+		if len(times.did) != 5 || len(times.undid) != 5 {
+			t.Errorf("%d and %d times, want 5", len(times.did), len(times.undid))
+		}
+	}
+	if rest := strings.NewReplacer("(a)", "", "b", "").Replace(log.String()); rest != "" || strings.Count(log.String(), "(a)") != 7 || strings.Count(log.String(), "b") != 7 {
+		t.Errorf("done was %q", log.String())
+	}
+	_, err = interleave(t.Context(), []way{{name: "broken", do: func(context.Context) error { return io.ErrUnexpectedEOF }}}, pace{rounds: 1})
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("the error names no way: %v", err)
+	}
+}
+
+// However slow it is, a measurement ends, and has one round.
+func TestInterleaveEndsInTime(t *testing.T) {
+	all, err := interleave(t.Context(), []way{{name: "a", do: func(context.Context) error { return nil }}}, pace{warm: 1, rounds: 1 << 40, most: time.Millisecond})
+	if err != nil || len(all[0].did) == 0 {
+		t.Errorf("%d times, %v", len(all[0].did), err)
+	}
+}
+
+// What a server logs comes in pieces of any size, and some of it is no JSON.
+func TestJournal(t *testing.T) {
+	const log = `{"msg":"serving","url":"http://[::1]:1/mcp"}` + "\n" + "panic: no JSON\n" + `{"msg":"box started","path":"socket"}` + "\n" + `{"msg":"command"}` + "\n"
 	for size := 1; size <= len(log); size++ {
 		var next strings.Builder
-		s := &starts{next: &next, seen: make(chan struct{}, 1)}
-		for i := 0; i < len(log); i += size {
-			if n, err := s.Write([]byte(log[i:min(i+size, len(log))])); err != nil || i+n != min(i+size, len(log)) {
+		j := newJournal(&next)
+		for piece := range slices.Chunk([]byte(log), size) {
+			if n, err := j.Write(piece); err != nil || n != len(piece) {
 				t.Fatal(n, err)
 			}
 		}
-		if len(s.seen) != 1 || next.String() != log {
-			t.Errorf("in pieces of %d bytes: %d boxes, and passed on is %q", size, len(s.seen), next.String())
+		if next.String() != log {
+			t.Errorf("in pieces of %d bytes %q is passed on", size, next.String())
+		}
+		if len(j.serving) != 1 || len(j.started) != 1 || <-j.serving != "http://[::1]:1/mcp" || <-j.started != "socket" {
+			t.Errorf("in pieces of %d bytes it is not understood", size)
+		}
+		if want := log[strings.Index(log, "panic"):]; j.tail()+"\n" != want {
+			t.Errorf("the last lines are %q, want %q", j.tail(), want)
 		}
 	}
 }
 
-// BenchmarkStop stops a box, in turns with the removal of a bare container.
-func BenchmarkStop(b *testing.B) {
-	ways := newTestBed(b).stopWays()
-	compare(b, ways[0], ways[1], "x-bare")
+// A server that logs one line without an end takes no memory for it.
+func TestJournalIsBounded(t *testing.T) {
+	j := newJournal(nil)
+	for range 100 {
+		j.Write(bytes.Repeat([]byte("x"), maxJournal))
+	}
+	if len(j.line) > maxJournal {
+		t.Errorf("it keeps %d bytes, and %d are its bound", len(j.line), maxJournal)
+	}
+}
+
+func sampleReport() *Report {
+	return &Report{
+		When: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Facts: []Fact{
+			{"machine", "linux/amd64, 2 CPUs"},
+			{"commands", "checked: " + strings.Repeat("word ", 40)},
+		},
+		Commands: []Group{{Name: "cat <x> & | sort", Base: wayLocal, Rows: []Row{
+			{wayLocal, 100, 1.5, 2, 1}, {wayStdio, 100, 0.9, 1.2, 0.6}, {wayHTTP, 100, 1.2, 1.9, 0.8}, {wayRun, 5, 283, 310, 188.6},
+		}}},
+		Crowds:  []Crowd{{wayLocal, 8, 1234, 1}, {wayStdio, 8, 2345, 1.9}},
+		Starts:  []Group{{Name: "start", Base: "bare", Rows: []Row{{"bare", 3, 250, 260, 1}}}},
+		Bulk:    []Flow{{Way: wayStdio, Bytes: 200_000_000, P50: 400, Rate: 500, Ratio: 5, Base: wayExec, Growth: 7_000_000, Reply: 9000}},
+		Memory:  []Memory{{"server, idle", 33_000_000, 8_000_000}},
+		LeftOut: []string{"git status, " + strings.Repeat("a long reason ", 20)},
+	}
+}
+
+// A table has a hundred columns at most, whatever names and sentences there are.
+func TestTableFits(t *testing.T) {
+	r := sampleReport()
+	r.Commands[0].Name = strings.Repeat("é", 200)
+	var out strings.Builder
+	if err := errors.Join(Facts(&out, r.Facts), r.Table(&out)); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > tableWidth {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{"0.60 ×", "189 ×", "283", "1234", "33.0", "left out: git status"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// The chart is well-formed whatever a command is, and nothing in it is drawn
+// outside of it.
+func TestChart(t *testing.T) {
+	var out bytes.Buffer
+	if err := sampleReport().SVG(&out); err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(&out); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "rect" {
+			checkBar(t, e)
+		}
+	}
+	if err := new(Report).SVG(io.Discard); err != nil {
+		t.Errorf("of nothing: %v", err)
+	}
+}
+
+func checkBar(t *testing.T, e xml.StartElement) {
+	at := map[string]float64{}
+	for _, a := range e.Attr {
+		at[a.Name.Local], _ = strconv.ParseFloat(a.Value, 64) // 0 for colours
+	}
+	if at["x"]+at["width"] > chartWidth-valueWidth {
+		t.Errorf("a bar ends at %v, beyond %d", at["x"]+at["width"], chartWidth-valueWidth)
+	}
+}
+
+// What is written is read again, and what is no file of ratios is refused.
+func TestRatiosFile(t *testing.T) {
+	want := Ratios{"true": 0.61, "cat /etc/passwd | sort | wc -l": 1.05}
+	var text strings.Builder
+	if err := want.Write(&text, "what it is\nhow to renew it\n"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadRatios(strings.NewReader(text.String()))
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v from %q", got, err, text.String())
+	}
+	for _, bad := range []string{"", "# only words\n", "0.5\n", "half true\n", "-1 true\n", "0 true\n"} {
+		if got, err := ReadRatios(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q is taken for %v", bad, got)
+		}
+	}
 }

@@ -1,61 +1,134 @@
-package main
+package bench
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// engine is the Docker Engine as a program uses it that has no warmbox.
+const (
+	// ownLabel marks the containers of one bench, its program's docker run too.
+	ownLabel = "dev.warmbox.bench"
+
+	// lifeTime is after how many seconds a container ends and is removed whose
+	// bench was killed.
+	lifeTime = "600"
+
+	// lateTime is within what an engine has made a container whose maker is gone.
+	lateTime = 700 * time.Millisecond
+)
+
+// engine is the Docker Engine as a program uses it that has no warmbox, and a
+// container on it that is as long-lived as a box.
 type engine struct {
-	client  *client.Client
-	image   string
-	version string
+	client    *client.Client
+	host      string
+	image     string
+	label     string
+	work      string // what the container sees as /workspace; "": nothing
+	container string
 }
 
-func newEngine(ctx context.Context, image string) (*engine, error) {
-	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
-	if err != nil {
+// newEngine asks the engine at host, and starts the container.
+func newEngine(ctx context.Context, host, image, work string) (e *engine, err error) {
+	if e, err = dial(host); err != nil {
 		return nil, err
 	}
-	v, err := c.ServerVersion(ctx)
-	if err != nil {
-		c.Close()
-		return nil, err
+	e.image = image
+	if strings.HasPrefix(host, "unix://") { // else it may be on another machine
+		e.work = work
 	}
-	return &engine{client: c, image: image, version: v.Version}, nil
+	if e.container, err = e.start(ctx); err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		return nil, errors.Join(err, e.close(closing, ctx.Err() != nil))
+	}
+	return e, nil
+}
+
+func dial(host string) (*engine, error) {
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), client.WithAPIVersionNegotiation())
+	return &engine{client: c, host: host, label: ownLabel + "=" + rand.Text()}, err
 }
 
 // start creates and starts a container that does nothing.
 func (e *engine) start(ctx context.Context) (string, error) {
-	made, err := e.client.ContainerCreate(ctx,
-		&container.Config{Image: e.image, Entrypoint: []string{"sleep", "infinity"}, Labels: map[string]string{"dev.warmbox.bench": ""}},
-		&container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"}}, nil, nil, "")
+	name, value, _ := strings.Cut(e.label, "=")
+	config := &container.Config{Image: e.image, Entrypoint: []string{"sleep", lifeTime}, Labels: map[string]string{name: value}, User: e.user()}
+	host := &container.HostConfig{NetworkMode: "none", LogConfig: container.LogConfig{Type: "none"}, AutoRemove: true}
+	if e.work != "" {
+		host.Binds, config.WorkingDir = []string{e.work + ":/workspace"}, "/workspace"
+	}
+	// An engine goes on with what is given up, and would be done after the last
+	// look for what is left.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	made, err := e.client.ContainerCreate(whole, config, host, nil, nil, "")
 	if err != nil {
 		return "", err
 	}
-	if err := e.client.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
-		return "", errors.Join(err, e.remove(ctx, made.ID))
+	return made.ID, e.client.ContainerStart(ctx, made.ID, container.StartOptions{})
+}
+
+// user is whom warmbox runs commands as.
+func (e *engine) user() string {
+	if uid := os.Getuid(); uid > 0 {
+		return fmt.Sprintf("%d:%d", uid, os.Getgid())
 	}
-	return made.ID, nil
+	return "1000:1000"
 }
 
 func (e *engine) remove(ctx context.Context, id string) error {
 	return e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 }
 
-// exec runs a command in a container, to its last byte and exit code.
-func (e *engine) exec(ctx context.Context, id, cmd string) error {
-	made, err := e.client.ContainerExecCreate(ctx, id, container.ExecOptions{
+// close removes every container that was started here, those of a docker run
+// that was interrupted too: of these one may come to be a moment later.
+func (e *engine) close(ctx context.Context, interrupted bool) error {
+	if e == nil {
+		return nil
+	}
+	err := e.sweep(ctx)
+	if interrupted {
+		select {
+		case <-time.After(lateTime):
+		case <-ctx.Done():
+		}
+		err = e.sweep(ctx)
+	}
+	return errors.Join(err, e.client.Close())
+}
+
+func (e *engine) sweep(ctx context.Context) error {
+	mine := container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", e.label))}
+	list, err := e.client.ContainerList(ctx, mine)
+	errs := []error{err}
+	for _, c := range list {
+		// One that ends by itself is being removed by the engine.
+		if err := e.remove(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// exec runs a command in the container, to its last byte and exit code.
+func (e *engine) exec(ctx context.Context, cmd string, out io.Writer) error {
+	made, err := e.client.ContainerExecCreate(ctx, e.container, container.ExecOptions{
 		Cmd: []string{"bash", "-c", cmd}, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {
@@ -66,14 +139,29 @@ func (e *engine) exec(ctx context.Context, id, cmd string) error {
 		return err
 	}
 	defer stream.Close()
-	if _, err := io.Copy(io.Discard, stream.Reader); err != nil {
-		return err
+	defer context.AfterFunc(ctx, stream.Close)()
+	if _, err := stdcopy.StdCopy(out, io.Discard, stream.Reader); err != nil {
+		return errors.Join(err, ctx.Err())
 	}
 	state, err := e.client.ContainerExecInspect(ctx, made.ID)
 	if err == nil && state.ExitCode != 0 {
 		err = fmt.Errorf("%q ended with exit code %d", cmd, state.ExitCode)
 	}
 	return err
+}
+
+// execArgs and runArgs are those of docker for a command in the container, and in
+// a new one.
+func (e *engine) execArgs(cmd string) []string {
+	return []string{"-H", e.host, "exec", e.container, "bash", "-c", cmd}
+}
+
+func (e *engine) runArgs(cmd string) []string {
+	args := []string{"-H", e.host, "run", "--rm", "--network=none", "--label=" + e.label, "--user=" + e.user()}
+	if e.work != "" {
+		args = append(args, "--volume="+e.work+":/workspace", "--workdir=/workspace")
+	}
+	return append(args, e.image, "bash", "-c", cmd)
 }
 
 // initPid returns the host's pid of a box's first process. A box's container

@@ -1,52 +1,49 @@
-package main
+package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
+	"time"
 )
 
-// window is how many rounds of a long run are measured at a time.
-const window = 100
+// watched is how many rounds of a long run are measured at a time.
+var watched = pace{warm: 3, rounds: 100, most: time.Minute}
 
-// reportLong runs very many short commands in one box, and tells at five times on
-// the way what one costs beside a local shell, and what server and agent hold: the
-// last must be as the first.
-func reportLong(ctx context.Context, b *bed, out io.Writer) error {
-	agent, err := b.engine.initPid(ctx, b.box)
+// longParts is at how many places of a long run, besides its beginning, it is
+// looked at.
+const longParts = 4
+
+// Long runs very many short commands in one box, and tells on the way what one
+// costs beside a local shell, and what server and agent hold: the last must be
+// as the first.
+func (b *Bench) Long(ctx context.Context, n int, out io.Writer) (err error) {
+	d, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
-	ways := b.ways("true")[:2]
-	warm := ways[1]
-	row(out, fmt.Sprintf("%d × true in one box, after", b.long), "p50 ms", "local", "× local", "server MB", "its files", "agent MB", "its files")
-	const parts = 4
-	for done := 0; ; done += b.long / parts {
-		times, err := interleave(ctx, ways, window)
+	defer func() { err = errors.Join(err, d.close(ctx)) }()
+	agent := d.agentPid(ctx)
+	t := &table{}
+	t.row(fmt.Sprintf("%d × true in one box", n), "ratio", "p50 ms", "server MB", "its files", "agent MB")
+	for done := 0; ; done += n / longParts {
+		d.progress.step(fmt.Sprintf("after %d", done))
+		all, err := interleave(ctx, d.light("true"), watched)
 		if err != nil {
 			return err
 		}
-		local, ours := p50(times[0]), p50(times[1])
-		row(out, strconv.Itoa(done), ms(ours), ms(local), ratio(ours, local),
-			megabytes(memory(b.server.pid, "VmRSS")), descriptors(b.server.pid), megabytes(memory(agent, "VmRSS")), descriptors(agent))
-		if done >= b.long/parts*parts {
-			return nil
+		t.row("  after "+strconv.Itoa(done), number(ratio(all[1].did, all[0].did))+" ×", number(millis(percentile(all[1].did, 50))),
+			megabytes(memory(d.stdio.pid(), "VmRSS")), descriptors(d.stdio.pid()), megabytes(memory(agent, "VmRSS")))
+		if done >= n/longParts*longParts {
+			_, err := io.WriteString(out, t.text.String())
+			return err
 		}
-		for range b.long/parts - window - warmUps {
-			if err := warm.do(ctx); err != nil {
+		for range n/longParts - watched.rounds - watched.warm {
+			if _, err := run(ctx, d.stdio.session, d.box, "true"); err != nil {
 				return err
 			}
 		}
 	}
-}
-
-// descriptors counts the open files of a process; "?" where we may not look.
-func descriptors(pid int) string {
-	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return "?"
-	}
-	return strconv.Itoa(len(list))
 }

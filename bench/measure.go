@@ -1,91 +1,110 @@
-package main
+package bench
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"time"
 )
 
 // A way is one way to do what is compared.
 type way struct {
 	name    string
-	prepare func(context.Context) error // not timed; nil: there is nothing to
+	prepare func(context.Context) error // not part of the time; nil: there is nothing to
 	do      func(context.Context) error
 	undo    func(context.Context) error // as prepare
 }
 
-// warmUps are rounds whose times are dropped: caches, pools, the first box.
-const warmUps = 3
+// A pace is how often something is done: rounds whose times are dropped, since
+// they fill caches, rounds that count, and the time after which no other begins.
+type pace struct {
+	warm, rounds int
+	most         time.Duration
+}
+
+// times are those of one way, in the order of rounds.
+type times struct{ did, undid []time.Duration }
 
 // interleave does every way once a round and returns the times by way. Each
 // round has an order of its own, since every way leaves work behind, in the
 // engine or the kernel, that the next one meets.
-func interleave(ctx context.Context, ways []way, rounds int) ([][]time.Duration, error) {
-	times := make([][]time.Duration, len(ways))
-	for round := range rounds + warmUps {
+func interleave(ctx context.Context, ways []way, p pace) ([]times, error) {
+	all := make([]times, len(ways))
+	begin := time.Now()
+	for round := range p.warm + p.rounds {
+		if round > p.warm && time.Since(begin) > p.most {
+			break
+		}
 		for _, i := range rand.Perm(len(ways)) {
-			took, err := timed(ctx, ways[i])
+			did, undid, err := timed(ctx, ways[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", ways[i].name, err)
 			}
-			if round >= warmUps {
-				times[i] = append(times[i], took)
+			if round >= p.warm {
+				all[i].did, all[i].undid = append(all[i].did, did), append(all[i].undid, undid)
 			}
 		}
 	}
-	return times, nil
+	return all, nil
 }
 
-func timed(ctx context.Context, w way) (took time.Duration, err error) {
+func timed(ctx context.Context, w way) (did, undid time.Duration, err error) {
 	if w.prepare != nil {
 		if err := w.prepare(ctx); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	begin := time.Now()
 	err = w.do(ctx)
-	took = time.Since(begin)
+	did = time.Since(begin)
 	if err == nil && w.undo != nil {
+		begin = time.Now()
 		err = w.undo(ctx)
+		undid = time.Since(begin)
 	}
-	return took, err
+	return did, undid, err
 }
 
-func p50(times []time.Duration) time.Duration { return percentile(times, 50) }
-
-// percentile returns the time that so many in a hundred do not exceed.
-func percentile(times []time.Duration, p int) time.Duration {
-	if len(times) == 0 {
+// percentile returns the time that so many in a hundred do not exceed, by
+// nearest rank: one that was measured.
+func percentile(list []time.Duration, p int) time.Duration {
+	if len(list) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(times))
+	sorted := slices.Sorted(slices.Values(list))
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
-func ratio(a, b time.Duration) string { return fmt.Sprintf("%.2f", float64(a)/float64(b)) }
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }
-
-// memory returns a process's figure of that name in bytes, and 0 where the
-// system does not tell.
-func memory(pid int, name string) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(status) {
-		fields := bytes.Fields(line)
-		if len(fields) == 3 && string(fields[0]) == name+":" {
-			kb, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-			return kb << 10
-		}
-	}
-	return 0
+// ratio is the median of a way's times as multiples of another's in the same
+// round: what a machine that slows down does to both cancels out.
+func ratio(list, base []time.Duration) float64 {
+	return medianRatio(seconds(list), seconds(base))
 }
 
-func megabytes(n int64) string { return fmt.Sprintf("%.1f", float64(n)/1e6) }
+func medianRatio(list, base []float64) float64 {
+	var pairs []float64
+	for i := range min(len(list), len(base)) {
+		if base[i] > 0 {
+			pairs = append(pairs, list[i]/base[i])
+		}
+	}
+	return median(pairs)
+}
+
+func seconds(list []time.Duration) (s []float64) {
+	for _, t := range list {
+		s = append(s, t.Seconds())
+	}
+	return s
+}
+
+// median is the lower one of an even number, as by nearest rank.
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(list))[(len(list)-1)/2]
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

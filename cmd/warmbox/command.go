@@ -27,6 +27,7 @@ type command struct {
 type call struct {
 	command
 	args   []string
+	given  map[string]string // flags of settings, by name
 	config *config
 	log    *slog.Logger
 
@@ -36,7 +37,7 @@ type call struct {
 
 func commands() []command {
 	return []command{
-		stdioCommand(), httpCommand(), execCommand(), doctorCommand(),
+		stdioCommand(), httpCommand(), execCommand(), doctorCommand(), benchCommand(),
 		imageBuildCommand(), listCommand(), sweepCommand(), policyCommand(), summarizeCommand(), configCommand(), versionCommand(), helpCommand(),
 	}
 }

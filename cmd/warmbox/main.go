@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if cmd.bare {
 		return cmd.run(ctx, c)
 	}
+	c.given = given
 	if c.config, err = load(given); err != nil {
 		return &usageError{err.Error(), cmd.name}
 	}

@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// few is how many of the first and of the last starts are looked at.
+	few = 10
+
+	// boxesPerClient is about how many boxes each client has: no single one may
+	// have so many calls under way as very many boxes take.
+	boxesPerClient = 50
+)
+
+// A town is very many boxes of one server, which several clients have.
+type town struct {
+	*server
+	engine  *engine
+	clients []*mcp.ClientSession
+	boxes   []string // that of number i is of client i % len(clients)
+	table   table
+}
+
+// Boxes tells what very many boxes cost that stand at once: whether the last is
+// started as the first was, what each keeps of the machine's memory, that
+// commands in all of them at once answer each its own caller, and what a command
+// costs beside so many.
+func (b *Bench) Boxes(ctx context.Context, n int, out io.Writer) (err error) {
+	if b.Engine == "" {
+		return errors.New("very many boxes need an engine")
+	}
+	d, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close(ctx)) }()
+	t := &town{}
+	if t.engine, err = dial(b.Engine); err != nil {
+		return err
+	}
+	defer t.engine.client.Close()
+	most := strconv.Itoa(max(n, 256))
+	if t.server, err = b.serve(ctx, "http", "--workspace=", "--max-boxes="+most, "--exec-max-runs="+most); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.leave()) }()
+	if err := t.tell(ctx, d, n); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, t.table.text.String())
+	return err
+}
+
+func (t *town) tell(ctx context.Context, d *bed, n int) error {
+	alone, err := d.beside(ctx)
+	if err != nil {
+		return err
+	}
+	before := memory(t.pid(), "VmRSS")
+	d.progress.step(fmt.Sprintf("starting %d boxes", n))
+	took, err := t.fill(ctx, n)
+	if err != nil {
+		return err
+	}
+	crowded, err := d.beside(ctx)
+	if err != nil {
+		return err
+	}
+	t.table.row(fmt.Sprintf("%d boxes", n), "")
+	t.table.row(fmt.Sprintf("  start, the first %d, p50 ms", few), number(millis(percentile(took[:min(few, len(took))], 50))))
+	t.table.row(fmt.Sprintf("  start, the last %d, p50 ms", few), number(millis(percentile(took[max(0, len(took)-few):], 50))))
+	t.table.row("  true, × local, with none beside", number(alone))
+	t.table.row("  true, × local, with all beside", number(crowded))
+	if err := t.tellMemory(ctx, before); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		do   func(context.Context, int) error
+	}{
+		{"  a command in each at once, s", t.answer},
+		{"  all stopped at once, s", func(ctx context.Context, i int) error { return stop(ctx, t.of(i), t.boxes[i]) }},
+	} {
+		d.progress.step(part.name)
+		begin := time.Now()
+		if err := t.each(ctx, part.do); err != nil {
+			return err
+		}
+		t.table.row(part.name, fmt.Sprintf("%.2f", time.Since(begin).Seconds()))
+	}
+	return t.tellLeft(ctx)
+}
+
+// beside is what a command costs in the box that is not of the town.
+func (d *bed) beside(ctx context.Context) (float64, error) {
+	all, err := interleave(ctx, d.light("true"), d.plan.light)
+	if err != nil {
+		return 0, err
+	}
+	return ratio(all[1].did, all[0].did), nil
+}
+
+// of returns whose box it is.
+func (t *town) of(i int) *mcp.ClientSession { return t.clients[i%len(t.clients)] }
+
+// fill starts boxes one by one, and sees that each answers.
+func (t *town) fill(ctx context.Context, n int) (took []time.Duration, err error) {
+	for range (n + boxesPerClient - 1) / boxesPerClient {
+		client, err := t.visit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t.clients = append(t.clients, client)
+	}
+	for i := range n {
+		begin := time.Now()
+		id, err := start(ctx, t.of(i))
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begin))
+		t.boxes = append(t.boxes, id)
+		if err := t.answer(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	return took, nil
+}
+
+// answer has a box say a word that nobody else says.
+func (t *town) answer(ctx context.Context, i int) error {
+	word := fmt.Sprintf("%s of %d\n", t.boxes[i], i)
+	r, err := run(ctx, t.of(i), t.boxes[i], "printf '"+word+"'")
+	if err != nil {
+		return err
+	}
+	a, err := read(r)
+	if err == nil && (a.Stdout != word || a.ContainerID != t.boxes[i]) {
+		err = fmt.Errorf("box %s was to say %q, and %s says %q", t.boxes[i], word, a.ContainerID, a.Stdout)
+	}
+	return err
+}
+
+// each does something with all boxes at once.
+func (t *town) each(ctx context.Context, do func(context.Context, int) error) error {
+	errs := make([]error, len(t.boxes))
+	var all sync.WaitGroup
+	for i := range t.boxes {
+		all.Go(func() { errs[i] = do(ctx, i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// tellMemory tells what each box takes. The engine has a process for each
+// container, its parent, and that one is told apart: any container costs it.
+func (t *town) tellMemory(ctx context.Context, before int64) error {
+	pids, err := t.engine.inits(ctx, t.pid())
+	if err != nil {
+		return err
+	}
+	homes, err := t.engine.homes(ctx, t.boxes)
+	if err != nil {
+		return err
+	}
+	if len(pids) != len(t.boxes) || homes != len(t.boxes) {
+		return fmt.Errorf("the engine has %d containers and %d homes for %d boxes", len(pids), homes, len(t.boxes))
+	}
+	var agents, own, spares, shims int64
+	for _, pid := range pids {
+		agents += memory(pid, "VmRSS")
+		own += memory(pid, "RssAnon")
+		shims += memory(parent(pid), "VmRSS")
+		for _, shell := range children(pid) {
+			spares += memory(shell, "RssAnon")
+		}
+	}
+	n, server := int64(len(pids)), memory(t.pid(), "VmRSS")
+	t.table.row("  server, MB", megabytes(server))
+	t.table.row("  each box: agent, MB", megabytes(agents/n))
+	t.table.row("    shared with no other, MB", megabytes(own/n))
+	t.table.row("    spare shells, shared with none, MB", megabytes(spares/n))
+	t.table.row("    growth of the server, MB", megabytes(max(0, server-before)/n))
+	t.table.row("    the engine's own for it, MB", megabytes(shims/n))
+	return nil
+}
+
+// tellLeft sees that nothing is left of the boxes.
+func (t *town) tellLeft(ctx context.Context) error {
+	left, err := t.engine.boxesOf(ctx, t.pid())
+	if err != nil {
+		return err
+	}
+	homes, err := t.engine.homes(ctx, t.boxes)
+	if err != nil {
+		return err
+	}
+	t.table.row("  containers, volumes left", strconv.Itoa(len(left)), strconv.Itoa(homes))
+	t.table.row("  server afterwards, MB, its files", megabytes(memory(t.pid(), "VmRSS")), descriptors(t.pid()))
+	return nil
+}
+
+func (t *town) leave() error {
+	var errs []error
+	for _, c := range t.clients {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(append(errs, t.server.close())...)
+}

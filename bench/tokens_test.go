@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// bytesPerToken is the usual rule of thumb. Logs have more tokens than that,
+	// some three bytes to one, but so have both sides of what is compared.
+	bytesPerToken = 4
+
+	// shownWhole is up to where an output is shown as it is.
+	shownWhole = 8000
+)
+
+// BenchmarkTokens tells what real outputs that are not shown whole cost a model
+// to read, in tokens, beside what they would cost raw: medians of all cases of
+// the summariser. It goes through a server on the backend that needs no engine:
+// where a command runs changes nothing in how it is told of.
+func BenchmarkTokens(b *testing.B) {
+	program, err := filepath.Abs("../bin/warmbox")
+	if err == nil {
+		_, err = os.Stat(program)
+	}
+	if err != nil {
+		b.Skip("there is no server to measure; go build -o bin/warmbox ./cmd/warmbox")
+	}
+	cases, err := filepath.Glob("../sandbox/summary/testdata/*/*/exit")
+	if err != nil || len(cases) == 0 {
+		b.Fatal("no cases", err)
+	}
+	s, err := (&Bench{Program: program, Args: []string{"--backend=process", "--exec-whitelist=*"}}).serve(b.Context(), "stdio")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.close()
+	for b.Loop() {
+		var raw, reply []float64
+		for _, path := range cases {
+			r := s.readCase(b, filepath.Dir(path))
+			if r.raw*bytesPerToken > shownWhole {
+				raw, reply = append(raw, float64(r.raw)), append(reply, float64(r.reply))
+			}
+		}
+		b.ReportMetric(float64(len(raw)), "outputs")
+		b.ReportMetric(median(raw), "raw-tokens")
+		b.ReportMetric(median(reply), "reply-tokens")
+	}
+}
+
+// reading is what an output costs a model to read, in tokens.
+type reading struct{ raw, reply int }
+
+// readCase runs what prints a case's output and ends as its command did.
+func (s *server) readCase(b *testing.B, dir string) reading {
+	code, err := os.ReadFile(filepath.Join(dir, "exit"))
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := fmt.Sprintf("cd '%s' && if [ -e output ]; then cat output; else gzip -dc output.gz; fi; exit %s", dir, strings.TrimSpace(string(code)))
+	r, err := call(b.Context(), s.session, "exec", map[string]any{"cmd": cmd})
+	if err != nil {
+		b.Fatal(err)
+	}
+	a, err := read(r)
+	if err != nil || a.Status != "exited" {
+		b.Fatalf("%s: %s, %v", dir, a.Status, err)
+	}
+	info, err := os.Stat(a.LogPath)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text := 0
+	for _, c := range r.Content {
+		if t, ok := c.(*mcp.TextContent); ok {
+			text += len(t.Text)
+		}
+	}
+	return reading{int(info.Size() / bytesPerToken), text / bytesPerToken}
+}

@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// The ways to run a command, as a report names them.
+const (
+	wayLocal = "local bash -c"
+	wayStdio = "warmbox, stdio"
+	wayHTTP  = "warmbox, HTTP"
+	wayAPI   = "engine API, exec"
+	wayExec  = "docker exec"
+	wayRun   = "docker run --rm"
+)
+
+// light are the ways that leave an engine in peace: the local one first.
+func (d *bed) light(cmd string) []way {
+	ways := []way{
+		{name: wayLocal, do: d.local(cmd, nil)},
+		{name: wayStdio, do: func(ctx context.Context) error {
+			_, err := run(ctx, d.stdio.session, d.box, cmd)
+			return err
+		}},
+	}
+	if d.http != nil {
+		ways = append(ways, way{name: wayHTTP, do: func(ctx context.Context) error {
+			_, err := run(ctx, d.http.session, d.hbox, cmd)
+			return err
+		}})
+	}
+	return ways
+}
+
+// heavy are the engine's own ways, behind the local one. They are measured apart
+// from the light ones, which would meet the work that an engine leaves behind.
+func (d *bed) heavy(cmd string, run bool) []way {
+	ways := []way{{name: wayLocal, do: d.local(cmd, nil)}}
+	if d.engine == nil {
+		return ways
+	}
+	ways = append(ways, way{name: wayAPI, do: func(ctx context.Context) error { return d.engine.exec(ctx, cmd, io.Discard) }})
+	if !hasDocker() {
+		return ways
+	}
+	ways = append(ways, way{name: wayExec, do: program("docker", d.engine.execArgs(cmd)...)})
+	if run {
+		ways = append(ways, way{name: wayRun, do: program("docker", d.engine.runArgs(cmd)...)})
+	}
+	return ways
+}
+
+func hasDocker() bool {
+	_, err := exec.LookPath("docker")
+	return err == nil
+}
+
+// latencies measures every command in every way. A container of its own has only
+// the first one: it costs the same whatever runs in it.
+func (d *bed) latencies(ctx context.Context, r *Report) error {
+	if err := d.others(ctx); err != nil {
+		return err
+	}
+	if d.engine != nil && !hasDocker() {
+		d.omit("docker exec and docker run: there is no docker command in PATH")
+	}
+	commands := d.Commands
+	if len(commands) == 0 {
+		commands = Usual
+	}
+	for i, cmd := range commands {
+		g, err := d.latency(ctx, cmd, i == 0)
+		if err != nil {
+			return err
+		}
+		if len(g.Rows) > 0 {
+			r.Commands = append(r.Commands, g)
+		}
+	}
+	return nil
+}
+
+func (d *bed) latency(ctx context.Context, cmd string, run bool) (Group, error) {
+	d.progress.step("latency of " + cmd)
+	light, err := d.usable(ctx, cmd, d.light(cmd))
+	if err != nil || len(light) < 2 {
+		return Group{}, err
+	}
+	g, err := d.compare(ctx, cmd, light, d.plan.light)
+	if err != nil || d.Quick && !run {
+		return g, err
+	}
+	heavy, err := d.usable(ctx, cmd, d.heavy(cmd, run))
+	if err != nil || len(heavy) < 2 {
+		return g, err
+	}
+	more, err := d.compare(ctx, cmd, heavy, d.plan.heavy)
+	if err == nil {
+		g.Rows = append(g.Rows, more.Rows[1:]...)
+	}
+	return g, err
+}
+
+func (d *bed) compare(ctx context.Context, name string, ways []way, p pace) (Group, error) {
+	all, err := interleave(ctx, ways, p)
+	if err != nil {
+		return Group{}, err
+	}
+	return groupOf(name, ways, did(all)), nil
+}
+
+// usable tries each way once and leaves out those that fail here: a command that
+// an image does not have, or that the configuration does not let run. Without
+// the first nothing can be compared.
+func (d *bed) usable(ctx context.Context, what string, ways []way) ([]way, error) {
+	var kept []way
+	for i, w := range ways {
+		_, _, err := timed(ctx, w)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil:
+			kept = append(kept, w)
+		default:
+			d.omit("%s, %s: %v", what, w.name, err)
+			if i == 0 {
+				return nil, nil
+			}
+		}
+	}
+	return kept, nil
+}
+
+// local runs a command as a program does that has no sandbox: it starts a shell
+// where the boxes work, and takes its output, or has it written to a file.
+func (d *bed) local(cmd string, out *os.File) func(context.Context) error {
+	return func(ctx context.Context) error {
+		c := exec.CommandContext(ctx, "bash", "-c", cmd)
+		c.Dir = d.work
+		return finish(c, out)
+	}
+}
+
+// program runs a program and takes its output.
+func program(name string, args ...string) func(context.Context) error {
+	return func(ctx context.Context) error { return finish(exec.CommandContext(ctx, name, args...), nil) }
+}
+
+// patience is how long a program that was interrupted may take to end.
+const patience = 5 * time.Second
+
+func finish(c *exec.Cmd, out *os.File) error {
+	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(os.Interrupt) }, patience
+	if out != nil {
+		c.Stdout = out
+		return c.Run()
+	}
+	said, err := c.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %.500s", err, said)
+	}
+	return nil
+}
