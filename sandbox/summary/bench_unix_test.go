@@ -22,6 +22,7 @@ func corpora(b *testing.B, size int) map[string][]byte {
 	word := func() string { return letters[random.IntN(len(letters))] }
 	return map[string][]byte{
 		"log":   mixedLog(size),
+		"same":  generate(size, func(w io.Writer, _ int) { fmt.Fprintln(w, "a line of ordinary text, one of very many") }),
 		"cases": allCases(b, size),
 		"failures": generate(size, func(w io.Writer, i int) {
 			fmt.Fprintf(w, "--- FAIL: Test%s%s%d (0.01s)\n    %s_test.go:%d: got %s, want %s\n", word(), word(), i, word(), i%900, word(), word())
@@ -70,7 +71,7 @@ func BenchmarkWrite(b *testing.B) {
 			b.SetBytes(int64(len(log)))
 			before, n := processorTime(b), 0.0
 			for b.Loop() {
-				s := New(Options{})
+				s := New(Options{Mask: func(line string) string { return line }})
 				io.Copy(s, bytes.NewReader(log))
 				s.Summary(Exit{Code: 1})
 				n += float64(len(log))

@@ -98,10 +98,11 @@ func (k *keyBlock) hide(text []byte) []byte {
 // keyHead returns where the first line of a private key ends that is not all on
 // this line.
 func keyHead(text []byte) int {
-	i := bytes.LastIndex(text, []byte("-----BEGIN "))
-	if i < 0 {
+	begin := []byte("-----BEGIN ")
+	if !bytes.Contains(text, begin) { // far quicker than LastIndex
 		return 0
 	}
+	i := bytes.LastIndex(text, begin)
 	label, rest, closed := bytes.Cut(text[i+len("-----"):], []byte("-----"))
 	if !closed || !bytes.HasSuffix(label, []byte("PRIVATE KEY")) && !bytes.Contains(label, []byte("PRIVATE KEY ")) ||
 		bytes.Contains(rest, []byte("-----END ")) {

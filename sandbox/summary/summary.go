@@ -11,7 +11,10 @@
 // The caller writes the whole output, in order, and asks once, at the end.
 package summary
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // A Summarizer takes output as it streams and tells at the end what matters.
 // Make one with New. It is not safe for use by several goroutines at once.
@@ -34,6 +37,7 @@ type Summarizer struct {
 	finder finder
 	json   jsonScan
 	list   listing
+	same   repeat
 
 	weighed []candidate // once the output has ended
 }
@@ -122,6 +126,11 @@ func (s *Summarizer) read(p []byte) {
 // take reads one clean line.
 func (s *Summarizer) take(text []byte) {
 	s.lines++
+	if s.same.is(text) {
+		s.repeat(text)
+		return
+	}
+	whole := text
 	if s.mask != nil {
 		text = s.key.hide(text)
 	}
@@ -129,12 +138,46 @@ func (s *Summarizer) take(text []byte) {
 		s.head = append(s.head, line{s.lines, string(text)})
 	}
 	set := triggers.in(text)
-	t := s.seen.add(s.lines, text, set.any())
+	loud := set.any()
+	t := s.seen.add(s.lines, text, loud)
 	if t != nil && (t.hits >= fewHits || t.louds-t.hits >= fewMisses) {
 		set = ruleSet{}
 	}
 	if s.finder.take(s.lines, text, set) && t != nil {
 		t.hits++
+	}
+	s.tail.add(s.lines, text)
+	s.list.add(s.lines, text)
+	s.same.known = !set.any() && s.finder.open == nil && s.key.left == 0 && len(text) == len(whole) && len(s.head) == headLines
+	if s.same.known {
+		s.same.note(text, t, loud)
+	}
+}
+
+// A repeat is the last line, where that line once more would change nothing but
+// counts. Some commands print one line a million times, and its summary is not to
+// take longer than to print it.
+type repeat struct {
+	known    bool
+	line     []byte
+	template *template // nil where there was no room for it
+	loud     bool
+}
+
+func (r *repeat) is(text []byte) bool { return r.known && bytes.Equal(r.line, text) }
+
+func (r *repeat) note(text []byte, t *template, loud bool) {
+	r.line, r.template, r.loud = append(r.line[:0], text...), t, loud
+}
+
+// repeat takes the last line once more.
+func (s *Summarizer) repeat(text []byte) {
+	if t := s.same.template; t != nil {
+		t.count++
+		t.last = s.lines
+		if s.same.loud {
+			t.louds++
+		}
 	}
 	s.tail.add(s.lines, text)
 	s.list.add(s.lines, text)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestSmallOutputs(t *testing.T) {
@@ -235,4 +237,29 @@ func allCases(b *testing.B, size int) []byte {
 		}
 	}
 	return bytes.Repeat(all, size/len(all)+1)
+}
+
+// What a line tells does not depend on whether it is the one before it once more.
+func TestRepeatsAreRead(t *testing.T) {
+	lines := []string{
+		"building", "step 7 of 9", "ERROR: no such file: a.c", "--- FAIL: TestThis (0.01s)", "    this_test.go:7: got 1, want 2", "FAIL", "12 passed, 1 failed",
+		"-----BEGIN RSA PRIVATE KEY-----", "MIIEowIBAAKCAQEAtL5jPj1V6WlqgmD2a8gC3Zr4", "-----END RSA PRIVATE KEY-----", "", "a/b/c.go: x", "warning: deprecated", "Traceback (most recent call last):",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		options := Options{Mask: func(line string) string { return line }}
+		got, want := New(options), New(options)
+		for range 100 {
+			line := []byte(lines[random.IntN(len(lines))] + "\n")
+			for range random.IntN(3) * random.IntN(60) {
+				got.Write(line)
+				want.Write(line)
+				want.same.known = false
+			}
+		}
+		exit := Exit{Code: random.IntN(2)}
+		if diff := cmp.Diff(want.Digest(exit), got.Digest(exit)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
 }
