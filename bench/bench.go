@@ -5,8 +5,7 @@
 // as a chart.
 //
 // It starts the program that it measures, over stdio and over HTTP, as clients
-// do, and speaks MCP with it through a library that the server is not built
-// with. What is compared is measured in turns, in an order that changes, so
+// do, and speaks MCP with it through a client library. What is compared is measured in turns, in an order that changes, so
 // whatever else the machine does meets all of it: ratios are what to look at.
 //
 // What the machine lacks is left out of a report, with a sentence. The package

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/mark3labs/mcp-go/client"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 type town struct {
 	*server
 	engine  *engine
-	clients []*mcp.ClientSession
+	clients []*client.Client
 	boxes   []string // that of number i is of client i % len(clients)
 	table   table
 }
@@ -110,16 +110,16 @@ func (d *bed) beside(ctx context.Context) (float64, error) {
 }
 
 // of returns whose box it is.
-func (t *town) of(i int) *mcp.ClientSession { return t.clients[i%len(t.clients)] }
+func (t *town) of(i int) *client.Client { return t.clients[i%len(t.clients)] }
 
 // fill starts boxes one by one, and sees that each answers.
 func (t *town) fill(ctx context.Context, n int) (took []time.Duration, err error) {
-	for range (n + boxesPerClient - 1) / boxesPerClient {
-		client, err := t.visit(ctx)
+	for i := range (n + boxesPerClient - 1) / boxesPerClient {
+		c, err := t.visit(ctx, fmt.Sprint("bench", i))
 		if err != nil {
 			return nil, err
 		}
-		t.clients = append(t.clients, client)
+		t.clients = append(t.clients, c)
 	}
 	for i := range n {
 		begin := time.Now()

@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 const (
@@ -29,9 +32,10 @@ const (
 
 // A server is a warmbox that is a child of ours, with one client of it.
 type server struct {
-	session *mcp.ClientSession
+	session *client.Client
 	journal *journal
-	cmd     *exec.Cmd // on stdio the session starts and ends it
+	cmd     *exec.Cmd
+	stdin   io.Closer // ends one on stdio
 	dir     string    // what it keeps; removed with it
 	http    bool
 	url     string
@@ -40,29 +44,46 @@ type server struct {
 
 // serve starts a server on "stdio" or "http", with flags after those of all, and
 // a client of it.
-func (b *Bench) serve(ctx context.Context, transport string, flags ...string) (s *server, err error) {
-	s = &server{journal: newJournal(b.Log), http: transport == "http", token: rand.Text()}
+func (b *Bench) serve(ctx context.Context, kind string, flags ...string) (s *server, err error) {
+	s = &server{journal: newJournal(b.Log), http: kind == "http", token: rand.Text()}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("warmbox %s: %w\n%s", transport, err, s.journal.tail()), s.close())
+			err = errors.Join(fmt.Errorf("warmbox %s: %w\n%s", kind, err, s.journal.tail()), s.close())
 			s = nil
 		}
 	}()
 	if s.dir, err = os.MkdirTemp("", "warmbox-bench-*"); err != nil {
 		return s, err
 	}
-	s.cmd = exec.Command(b.Program, append(append([]string{transport}, b.Args...), s.flags(flags)...)...)
+	s.cmd = exec.Command(b.Program, append(append([]string{kind}, b.Args...), s.flags(flags)...)...)
 	s.cmd.Env = append(append(os.Environ(), b.Env...), "XDG_STATE_HOME="+s.dir)
 	s.cmd.Stderr = s.journal
 	if !s.http {
-		s.session, err = connect(ctx, &mcp.CommandTransport{Command: s.cmd, TerminateDuration: endTime})
-		return s, err
+		return s, s.pipe(ctx)
 	}
 	if err := s.listen(ctx); err != nil {
 		return s, err
 	}
-	s.session, err = s.visit(ctx)
+	s.session, err = s.visit(ctx, "bench")
 	return s, err
+}
+
+// pipe starts a server on stdio.
+func (s *server) pipe(ctx context.Context) error {
+	stdin, err := s.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	s.stdin = stdin
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	s.session, err = connect(ctx, transport.NewIO(stdout, stdin, io.NopCloser(nil)), "bench")
+	return err
 }
 
 // flags are what every server that is measured needs: a log that can be read,
@@ -94,22 +115,37 @@ func (s *server) listen(ctx context.Context) error {
 }
 
 // visit returns one more client of a server on HTTP.
-func (s *server) visit(ctx context.Context) (*mcp.ClientSession, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = maxAtOnce // else they are closed and dialled again
-	return connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: s.url, HTTPClient: &http.Client{Transport: withToken{s.token, t}}, DisableStandaloneSSE: true,
-	})
+func (s *server) visit(ctx context.Context, name string) (*client.Client, error) {
+	kept := http.DefaultTransport.(*http.Transport).Clone()
+	kept.MaxIdleConnsPerHost = maxAtOnce // else they are closed and dialled again
+	t, err := transport.NewStreamableHTTP(s.url, transport.WithHTTPBasicClient(&http.Client{Transport: kept}),
+		transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + s.token}))
+	if err != nil {
+		return nil, err
+	}
+	return connect(ctx, t, name)
 }
 
-func connect(ctx context.Context, t mcp.Transport) (*mcp.ClientSession, error) {
-	return mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil).Connect(ctx, t, nil)
+// connect returns a client that has greeted its server. The context bounds the
+// greeting alone.
+func connect(ctx context.Context, t transport.Interface, name string) (*client.Client, error) {
+	c := client.NewClient(t)
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	var hello mcp.InitializeRequest
+	hello.Params.ClientInfo = mcp.Implementation{Name: name, Version: "1"}
+	if _, err := c.Initialize(ctx, hello); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 func (s *server) pid() int { return s.cmd.Process.Pid }
 
-// close ends the server and waits for it. Of one that was interrupted with us,
-// it does not matter how it ended.
+// close ends the server and waits for it.
 func (s *server) close() error {
 	if s == nil {
 		return nil
@@ -118,31 +154,24 @@ func (s *server) close() error {
 	if s.session != nil {
 		errs = append(errs, s.session.Close())
 	}
-	if s.http && s.cmd != nil && s.cmd.Process != nil {
+	if s.cmd != nil && s.cmd.Process != nil {
 		errs = append(errs, s.end())
 	}
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
+// end asks the server to end, by what ends its kind, and kills it where it does
+// not.
 func (s *server) end() error {
-	if s.cmd.Process.Signal(os.Interrupt) != nil { // a system without signals
-		s.cmd.Process.Kill()
-	}
 	late := time.AfterFunc(endTime, func() { s.cmd.Process.Kill() })
 	defer late.Stop()
+	switch {
+	case !s.http:
+		s.stdin.Close() // the client may have done so
+	case s.cmd.Process.Signal(os.Interrupt) != nil: // a system without signals
+		s.cmd.Process.Kill()
+	}
 	return s.cmd.Wait()
-}
-
-// withToken is a token that each request shows.
-type withToken struct {
-	token string
-	next  http.RoundTripper
-}
-
-func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+t.token)
-	return t.next.RoundTrip(r)
 }
 
 // An answer is what is read of one to exec or start.
@@ -154,7 +183,7 @@ type answer struct {
 }
 
 // run runs a command in a box, "" for the client's own.
-func run(ctx context.Context, c *mcp.ClientSession, box, cmd string) (*mcp.CallToolResult, error) {
+func run(ctx context.Context, c *client.Client, box, cmd string) (*mcp.CallToolResult, error) {
 	args := map[string]any{"cmd": cmd}
 	if box != "" {
 		args["containerId"] = box
@@ -170,7 +199,7 @@ func run(ctx context.Context, c *mcp.ClientSession, box, cmd string) (*mcp.CallT
 	return r, nil
 }
 
-func start(ctx context.Context, c *mcp.ClientSession) (string, error) {
+func start(ctx context.Context, c *client.Client) (string, error) {
 	r, err := call(ctx, c, "start", map[string]any{})
 	if err != nil {
 		return "", err
@@ -179,15 +208,17 @@ func start(ctx context.Context, c *mcp.ClientSession) (string, error) {
 	return a.ContainerID, err
 }
 
-func stop(ctx context.Context, c *mcp.ClientSession, box string) error {
+func stop(ctx context.Context, c *client.Client, box string) error {
 	_, err := call(ctx, c, "stop", map[string]any{"containerId": box})
 	return err
 }
 
 // call decodes nothing but what the library does: that is the client's part of
 // what is measured.
-func call(ctx context.Context, c *mcp.ClientSession, tool string, args map[string]any) (*mcp.CallToolResult, error) {
-	r, err := c.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+func call(ctx context.Context, c *client.Client, tool string, args map[string]any) (*mcp.CallToolResult, error) {
+	var request mcp.CallToolRequest
+	request.Params.Name, request.Params.Arguments = tool, args
+	r, err := c.CallTool(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // starts compares a new box with the least that an engine needs to start any
@@ -84,7 +86,7 @@ func (d *bed) visit(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = s.session.ListTools(ctx, nil); err == nil { // as every client does
+	if _, err = s.session.ListTools(ctx, mcp.ListToolsRequest{}); err == nil { // as every client does
 		err = s.await(ctx)
 	}
 	if err != nil {

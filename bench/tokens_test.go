@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 const (
@@ -81,7 +81,7 @@ func (s *server) readCase(b *testing.B, dir string) reading {
 	}
 	text := 0
 	for _, c := range r.Content {
-		if t, ok := c.(*mcp.TextContent); ok {
+		if t, ok := c.(mcp.TextContent); ok {
 			text += len(t.Text)
 		}
 	}
