@@ -18,16 +18,17 @@ const keepLine = 1 << 20
 // collect a line of any length.
 type lines struct {
 	in    *bufio.Reader
-	out   io.Writer // where a refusal goes
-	ended func()    // called when nothing more comes
-	asker *asker    // to whom an answer may come too late
+	out   io.Writer         // where a refusal goes
+	take  func([]byte) bool // serves a line that mcp-go need not see, and keeps it
+	ended func()            // called when nothing more comes
+	asker *asker            // to whom an answer may come too late
 
 	line []byte // what was read last
 	rest []byte // the part of it that is to be passed on
 }
 
-func newLines(in io.Reader, out *output, ended func()) *lines {
-	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, ended: ended, asker: out.asker}
+func newLines(in io.Reader, out *output, take func([]byte) bool, ended func()) *lines {
+	return &lines{in: bufio.NewReaderSize(in, 64<<10), out: out, take: take, ended: ended, asker: out.asker}
 }
 
 func (l *lines) Read(p []byte) (int, error) {
@@ -59,7 +60,11 @@ func (l *lines) next() error {
 		}
 		l.line = append(l.line, part...)
 		if err == nil {
-			if !l.asker.late(l.line) {
+			switch {
+			case l.asker.late(l.line):
+			case l.take(l.line):
+				l.line = nil
+			default:
 				l.rest = l.line
 			}
 			return nil

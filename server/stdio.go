@@ -28,9 +28,9 @@ func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writ
 	defer cancel()
 	client := caller{session: newSession(local)}
 	out := &output{w: stdout, failed: cancel, asker: client.session.asker}
-	in := newLines(stdin, out, cancel)
-
 	m := s.mcp()
+	short := &shortcut{server: m, out: out, logger: s.logger()}
+	in := newLines(stdin, out, short.take, cancel)
 	codec := mcpserver.NewStdioServer(m)
 	for _, set := range []mcpserver.StdioOption{
 		mcpserver.WithErrorLogger(slog.NewLogLogger(s.logger().Handler(), slog.LevelWarn)),
@@ -38,20 +38,25 @@ func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writ
 		mcpserver.WithQueueSize(queued),
 		mcpserver.WithStdioContextFunc(func(ctx context.Context) context.Context {
 			session := mcpserver.ClientSessionFromContext(ctx).(stdioTransport)
-			return context.WithValue(m.WithContext(ctx, stdioSession{session, out.asker}), callerKey{}, client)
+			short.ctx = context.WithValue(m.WithContext(ctx, stdioSession{session, out.asker}), callerKey{}, client)
+			return short.ctx
 		}),
 	} {
 		set(codec)
 	}
-	listening := make(chan error, 1)
-	go func() { listening <- codec.Listen(ctx, in, out) }()
+	served := make(chan struct{})
+	go func() {
+		codec.Listen(ctx, in, out) // what it says is that the input or the context ended
+		short.close()
+		close(served)
+	}()
 
 	// The boxes are not closed after the last call has ended but beside it: a
 	// call that waits for a command ends with its box.
 	<-ctx.Done()
 	err := s.closeBoxes()
 	select {
-	case <-listening: // what it says is that the input or the context ended
+	case <-served:
 	case <-time.After(endTimeout):
 		s.logger().Warn("the client does not read its answers")
 	}
