@@ -39,8 +39,9 @@ type Agent struct {
 	dir    string
 	env    []string
 
-	wmu    sync.Mutex // held for one frame's write
-	stream io.Writer  // guarded by wmu
+	wmu    sync.Mutex // held for one frame's write; guards what follows
+	stream io.Writer
+	held   []byte // frames that go with the next one
 
 	// mu also keeps the reaper and the scans of the process table from a child
 	// that is started but not yet noted.
@@ -286,8 +287,30 @@ func (a *Agent) carryOut(f wire.Frame) error {
 func (a *Agent) send(frame []byte) error {
 	a.wmu.Lock()
 	defer a.wmu.Unlock()
+	if len(a.held) > 0 {
+		frame = append(a.held, frame...)
+		a.held = a.held[:0]
+	}
 	_, err := a.stream.Write(frame)
 	return err
+}
+
+// hold keeps a frame for the next one to take along, or for letGo: each write
+// wakes the host, which then has a processor that the command could use.
+func (a *Agent) hold(frame []byte) {
+	a.wmu.Lock()
+	defer a.wmu.Unlock()
+	a.held = append(a.held, frame...)
+}
+
+// letGo sends what is held.
+func (a *Agent) letGo() {
+	a.wmu.Lock()
+	defer a.wmu.Unlock()
+	if len(a.held) > 0 {
+		a.stream.Write(a.held) // an error the read loop learns too
+		a.held = a.held[:0]
+	}
 }
 
 func (a *Agent) sendJSON(kind wire.Kind, run wire.ID, body any) error {

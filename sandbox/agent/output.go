@@ -18,6 +18,8 @@ type pump struct {
 	kind    wire.Kind
 	file    *os.File
 	tty     bool
+	passed  int           // bytes, until the pipe is wide
+	wide    bool          // it is, or cannot be
 	flushed chan struct{} // answers a flush
 	closed  chan struct{} // closed when the last byte is sent
 }
@@ -71,7 +73,29 @@ func (p *pump) pass(fd, most int) (n int, err error) {
 		return 0, err
 	}
 	p.run.print(p.kind, buf[:wire.HeaderLen+n])
+	p.widen(fd, n)
 	return n, nil
+}
+
+const (
+	// widePipe is what a pipe holds through which much goes, in place of 64 KiB:
+	// whoever fills it waits less often for us. A pipe of all runs could not have
+	// it, since the kernel bounds what all pipes of a user hold, of all boxes.
+	widePipe = 256 << 10
+
+	// widenAfter is when there is much.
+	widenAfter = 1 << 20
+)
+
+// widen counts what has passed, and makes the pipe of a flood a wide one.
+func (p *pump) widen(fd, n int) {
+	if p.wide || p.tty {
+		return
+	}
+	if p.passed += n; p.passed >= widenAfter {
+		p.wide = true
+		unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, widePipe) // where it may not it stays as it is
+	}
 }
 
 // print sends what the run printed, which stands behind the room for a header.

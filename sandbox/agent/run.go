@@ -79,11 +79,26 @@ func (a *Agent) start(f wire.Frame) error {
 	if a.keeper != nil {
 		a.keeper.begin(r, body.Tag)
 	}
-	err = a.sendJSON(wire.Started, f.Run, wire.StartedBody{Pid: r.pid})
+	err = r.tellStarted()
 	for _, p := range r.out {
 		go p.copy()
 	}
 	go r.finish(body)
+	return err
+}
+
+// tellStarted says that the command runs. On a spare most have ended before a host
+// could make anything of it, and so it goes with what comes next, or after
+// spareWait.
+func (r *run) tellStarted() error {
+	a, body := r.agent, wire.StartedBody{Pid: r.pid}
+	if r.spare == nil || a.keeper != nil {
+		return a.sendJSON(wire.Started, r.id, body)
+	}
+	frame, err := wire.AppendJSON(nil, wire.Started, r.id, body)
+	if err == nil {
+		a.hold(frame)
+	}
 	return err
 }
 

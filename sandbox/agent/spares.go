@@ -19,8 +19,8 @@ const (
 	// calmTime is how long after a burst there are more than usual.
 	calmTime = 10 * time.Second
 
-	// spareWait is how long a run may go on before another spare is started: most end
-	// before, and what is started while they run makes them slower.
+	// spareWait is how long a run may go on before its host is told and another spare
+	// is started: most end before, and what is done while they run makes them slower.
 	spareWait = 20 * time.Millisecond
 
 	// spareTries is how many may fail to get ready before none is started for
@@ -41,7 +41,7 @@ type spares struct {
 	held   int // kills under way; until they are done none is started
 
 	calm *time.Timer // ends a burst
-	late *time.Timer // starts the next spare beside a run that goes on
+	late *time.Timer // a run goes on: its host is told, and the next spare started
 }
 
 // renewSpares begins anew for what a Hello says.
@@ -71,7 +71,10 @@ func (s *spares) begin(a *Agent) {
 		return
 	}
 	s.all = map[int]*spare{}
-	s.late = stopped(a.refill)
+	s.late = stopped(func() {
+		a.letGo()
+		a.refill()
+	})
 	s.calm = stopped(func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -247,6 +250,7 @@ func (a *Agent) replaceSpare() {
 		a.spares.late.Stop()
 	}
 	a.mu.Unlock()
+	a.letGo() // of runs that began meanwhile
 	a.refill()
 }
 
