@@ -444,3 +444,15 @@ func wakeups(pids []int) (list []int) {
 	}
 	return list
 }
+
+// That a run has started is told also where it says nothing itself, and where the
+// end of another has stopped the timer.
+func TestStartedIsTold(t *testing.T) {
+	h := spareHost(t, 2, t.TempDir())
+	h.awaitSpares(2)
+	h.run(wire.StartBody{Cmd: "true"})
+	h.run(wire.StartBody{Cmd: "sleep 60"})
+	if one, other := h.started(), h.started(); one == other {
+		t.Errorf("both runs are in %d", one)
+	}
+}
