@@ -13,6 +13,10 @@ import (
 // output waits for it.
 const digestQueue = 1 << 20
 
+// digestBatch is how much must wait before the summariser is woken: nobody asks
+// for it before the end.
+const digestBatch = digestQueue / 4
+
 // A digester reads a run's output beside the run, once there is so much of it
 // that it needs a summary. It is fed in the order in which the log was written,
 // so that both count the same lines.
@@ -27,7 +31,7 @@ type digester struct {
 	reading bool   // it no longer is
 
 	mu      sync.Mutex
-	work    sync.Cond     // there is something to read, or nothing more
+	work    sync.Cond     // there is a batch to read, or nothing more
 	room    sync.Cond     // what there was is being read
 	queue   []byte        // output that waits to be read
 	over    bool          // no more comes
@@ -72,7 +76,9 @@ func (d *digester) enqueue(p []byte) {
 		d.room.Wait()
 	}
 	d.queue = append(d.queue, p...)
-	d.work.Signal()
+	if len(d.queue) >= digestBatch {
+		d.work.Signal()
+	}
 }
 
 // end says how the run ended. It does not wait.
@@ -126,7 +132,7 @@ func (d *digester) try(f func()) (ok bool) {
 func (d *digester) next(empty []byte) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.queue) == 0 && !d.over {
+	for len(d.queue) < digestBatch && !d.over {
 		d.work.Wait()
 	}
 	batch := d.queue
