@@ -42,6 +42,9 @@ func (b *Bench) open(ctx context.Context) (*bed, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.close(ctx))
 	}
+	if b.Begun != nil {
+		b.Begun(d.facts())
+	}
 	return d, nil
 }
 
@@ -80,8 +83,10 @@ func (d *bed) serveStdio(ctx context.Context) (err error) {
 	return nil
 }
 
-// others brings up what can be left out.
-func (d *bed) others(ctx context.Context) error {
+// others brings up what can be left out, after a first command: by the time that
+// it stands, a box has come to rest.
+func (d *bed) others(ctx context.Context, _ *Report) error {
+	run(ctx, d.stdio.session, d.box, "true") // which a list may not let run
 	var err error
 	if d.http, err = d.serve(ctx, "http", d.inWork()...); err == nil {
 		d.hbox, err = start(ctx, d.http.session)

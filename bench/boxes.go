@@ -87,15 +87,15 @@ func (t *town) tell(ctx context.Context, d *bed, n int) error {
 		name string
 		do   func(context.Context, int) error
 	}{
-		{"  a command in each at once, s", t.answer},
-		{"  all stopped at once, s", func(ctx context.Context, i int) error { return stop(ctx, t.of(i), t.boxes[i]) }},
+		{"a command in each at once", t.answer},
+		{"all stopped at once", func(ctx context.Context, i int) error { return stop(ctx, t.of(i), t.boxes[i]) }},
 	} {
 		d.progress.step(part.name)
 		begin := time.Now()
 		if err := t.each(ctx, part.do); err != nil {
 			return err
 		}
-		t.table.row(part.name, fmt.Sprintf("%.2f", time.Since(begin).Seconds()))
+		t.table.row("  "+part.name+", s", fmt.Sprintf("%.2f", time.Since(begin).Seconds()))
 	}
 	return t.tellLeft(ctx)
 }
@@ -188,7 +188,7 @@ func (t *town) tellMemory(ctx context.Context, before int64) error {
 	t.table.row("  server, MB", megabytes(server))
 	t.table.row("  each box: agent, MB", megabytes(agents/n))
 	t.table.row("    shared with no other, MB", megabytes(own/n))
-	t.table.row("    spare shells, shared with none, MB", megabytes(spares/n))
+	t.table.row("    its spare shells, likewise, MB", megabytes(spares/n))
 	t.table.row("    growth of the server, MB", megabytes(max(0, server-before)/n))
 	t.table.row("    the engine's own for it, MB", megabytes(shims/n))
 	return nil

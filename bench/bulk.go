@@ -6,49 +6,64 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
+
+// trial is how much is printed to see which ways there are.
+const trial = 1_000_000
 
 // bulk runs one command that prints very much, in every way to the last byte in a
 // file. Of warmbox that file is the log, and the time has the summary in it.
 func (d *bed) bulk(ctx context.Context, r *Report) error {
 	size := d.plan.bytes
 	d.progress.step(fmt.Sprintf("%d MB of output", size/1_000_000))
-	cmd := fmt.Sprintf("yes 'a line of ordinary text, one of very many' | head -c %d", size)
-	before, reply := d.resetPeak(), 0
-	ways, err := d.usable(ctx, "bulk", append([]way{
-		{name: wayLocal, do: d.toFile(size, func(ctx context.Context, f *os.File) error { return d.local(cmd, f)(ctx) })},
-		{name: wayStdio, do: func(ctx context.Context) (err error) {
-			reply, err = d.printed(ctx, cmd, size)
-			return err
-		}},
-	}, d.heavyBulk(cmd, size)...))
-	if err != nil || len(ways) < 2 {
+	reply := 0
+	kept, err := d.usable(ctx, "bulk", d.bulkWays(trial, &reply))
+	if err != nil || len(kept) < 2 {
 		return err
 	}
+	ways := slices.DeleteFunc(d.bulkWays(size, &reply), func(w way) bool {
+		return !slices.ContainsFunc(kept, func(k way) bool { return k.name == w.name })
+	})
+	before := d.resetPeak()
 	all, err := interleave(ctx, ways, d.plan.bulk)
 	if err != nil {
 		return err
 	}
 	r.Bulk = flows(ways, all, size)
-	if before > 0 {
-		r.Bulk[1].Growth = max(0, memory(d.stdio.pid(), "VmHWM")-before)
+	for i := range r.Bulk {
+		if f := &r.Bulk[i]; f.Way == wayStdio {
+			f.Reply = reply
+			if before > 0 {
+				f.Growth = max(0, memory(d.stdio.pid(), "VmHWM")-before)
+			}
+		}
 	}
-	r.Bulk[1].Reply = reply
 	return nil
 }
 
-func (d *bed) heavyBulk(cmd string, size int) (ways []way) {
+// bulkWays are those to have so many bytes printed: the local one first, docker's
+// last. Of warmbox's the length of the reply is told.
+func (d *bed) bulkWays(size int, reply *int) []way {
+	cmd := fmt.Sprintf("yes 'a line of ordinary text, one of very many' | head -c %d", size)
+	ways := []way{
+		{name: wayLocal, do: d.toFile(size, func(ctx context.Context, f *os.File) error { return d.local(cmd, f)(ctx) })},
+		{name: wayStdio, do: func(ctx context.Context) (err error) {
+			*reply, err = d.printed(ctx, cmd, size)
+			return err
+		}},
+	}
 	if d.engine == nil {
-		return nil
+		return ways
 	}
 	ways = append(ways, way{name: wayAPI, do: d.toFile(size, func(ctx context.Context, f *os.File) error { return d.engine.exec(ctx, cmd, f) })})
-	if hasDocker() {
-		ways = append(ways, way{name: wayExec, do: d.toFile(size, func(ctx context.Context, f *os.File) error {
-			return finish(exec.CommandContext(ctx, "docker", d.engine.execArgs(cmd)...), f)
-		})})
+	if !hasDocker() {
+		return ways
 	}
-	return ways
+	return append(ways, way{name: wayExec, do: d.toFile(size, func(ctx context.Context, f *os.File) error {
+		return finish(exec.CommandContext(ctx, "docker", d.engine.execArgs(cmd)...), f)
+	})})
 }
 
 // toFile gives a way a file to write to and sees that all has come.

@@ -117,12 +117,15 @@ func (c *chart) ratios(list []Group) {
 	c.y += 10
 }
 
-// note says when and on what machine.
+// note says when and on what machine, but not where anything on it is.
 func (c *chart) note(r *Report) {
 	words := []string{r.When.Format("2006-01-02")}
 	for _, f := range r.Facts {
-		if f.Name == "machine" || f.Name == "engine" {
+		switch version, _, _ := strings.Cut(f.Text, " at "); f.Name {
+		case "machine":
 			words = append(words, f.Text)
+		case "engine":
+			words = append(words, "engine "+version)
 		}
 	}
 	c.y += 14

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// memoryIdle tells what a server and an agent hold that did one command, and the
-// shells that stand ready.
+// memoryIdle tells what a server and an agent hold that have hardly done anything,
+// and the shells that stand ready.
 func (d *bed) memoryIdle(ctx context.Context, r *Report) error {
-	d.progress.step("memory")
-	if _, err := run(ctx, d.stdio.session, d.box, "true"); err != nil {
-		return err
-	}
 	r.remember("server, idle", d.stdio.pid())
 	agent := d.agentPid(ctx)
 	if agent == 0 {
 		return ctx.Err()
 	}
 	r.remember("agent", agent)
-	for i, pid := range children(agent) {
-		r.remember(fmt.Sprintf("spare shell %d", i+1), pid)
+	spares := 0
+	for _, pid := range children(agent) {
+		if comm(pid) != comm(agent) { // else it is being started
+			spares++
+			r.remember(fmt.Sprintf("spare shell %d", spares), pid)
+		}
 	}
 	return nil
 }
@@ -55,11 +55,16 @@ func (d *bed) agentPid(ctx context.Context) int {
 	}
 	defer e.client.Close()
 	pid, err := e.initPid(ctx, d.box)
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil || !strings.Contains(string(name), "agent") {
+	if err != nil || !strings.Contains(comm(pid), "agent") {
 		return 0
 	}
 	return pid
+}
+
+// comm is a process's name, "" where the system does not tell.
+func comm(pid int) string {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return string(name)
 }
 
 // memory returns a process's figure of that name in bytes, and 0 where the

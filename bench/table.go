@@ -144,6 +144,8 @@ func number(x float64) string {
 		return fmt.Sprintf("%.0f", x)
 	case x >= 10:
 		return fmt.Sprintf("%.1f", x)
+	case x < 0.1:
+		return fmt.Sprintf("%.3f", x)
 	}
 	return fmt.Sprintf("%.2f", x)
 }

@@ -63,9 +63,6 @@ func hasDocker() bool {
 // latencies measures every command in every way. A container of its own has only
 // the first one: it costs the same whatever runs in it.
 func (d *bed) latencies(ctx context.Context, r *Report) error {
-	if err := d.others(ctx); err != nil {
-		return err
-	}
 	if d.engine != nil && !hasDocker() {
 		d.omit("docker exec and docker run: there is no docker command in PATH")
 	}

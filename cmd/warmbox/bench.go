@@ -90,6 +90,7 @@ func measure(ctx context.Context, c *call, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
+	b.Begun = func(facts []bench.Fact) { bench.Facts(c.stdout, facts) }
 	switch {
 	case f.long > 0:
 		err = b.Long(ctx, f.long, c.stdout)
@@ -119,7 +120,6 @@ func measureAll(ctx context.Context, c *call, b *bench.Bench, f *benchFlags) err
 		return err
 	}
 	defer svg.Close()
-	b.Begun = func(facts []bench.Fact) { bench.Facts(c.stdout, facts) }
 	r, err := b.Run(ctx)
 	if err != nil {
 		return err

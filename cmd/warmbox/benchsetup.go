@@ -32,7 +32,8 @@ func (c *call) newBench(ctx context.Context, f *benchFlags) (*bench.Bench, error
 	for _, name := range slices.Sorted(maps.Keys(c.given)) {
 		b.Args = append(b.Args, "--"+name+"="+c.given[name])
 	}
-	b.Facts = append(b.Facts, bench.Fact{Name: "warmbox", Text: version() + ", " + runtime.Version()}, machine())
+	b.Facts = append(b.Facts, bench.Fact{Name: "warmbox", Text: version() + ", " + runtime.Version()})
+	b.Facts = append(b.Facts, machine()...)
 	if err := c.benchBackend(ctx, b); err != nil {
 		return nil, err
 	}
@@ -128,13 +129,15 @@ func (c *call) benchSettings(b *bench.Bench) {
 }
 
 // machine tells what this one is, and how busy it is.
-func machine() bench.Fact {
+func machine() []bench.Fact {
 	text := fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		text += ", kernel " + strings.TrimSpace(string(release))
-	}
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		text += ", load " + strings.Join(strings.Fields(string(load))[:1], "")
+		first, _, _ := strings.Cut(string(load), " ")
+		text += ", load " + first
 	}
-	return bench.Fact{Name: "machine", Text: text}
+	facts := []bench.Fact{{Name: "machine", Text: text}}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		facts = append(facts, bench.Fact{Name: "kernel", Text: strings.TrimSpace(string(release))})
+	}
+	return facts
 }
