@@ -3,11 +3,16 @@ package rawlog
 import (
 	"io/fs"
 	"os"
+	"time"
 )
 
 // mostSpares is how many runs have their files made before they begin: one may be
 // taken while the other is made again.
 const mostSpares = 2
+
+// sparePause is how long after a run's end it is until files are made: until then its
+// caller may still wait for the answer, or have asked for the next run.
+const sparePause = 3 * time.Millisecond
 
 // A spare is the log of a run that is to come. A file system takes longer to make
 // two files than everything else takes that the log of a short run needs, and so

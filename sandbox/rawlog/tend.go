@@ -123,7 +123,11 @@ func (s *Store) rest(ctx context.Context, tick <-chan time.Time) {
 		case <-s.sweepSoon():
 			return
 		case draw := <-s.sparesAsked:
-			s.addSpares(draw)
+			select {
+			case <-time.After(sparePause):
+				s.addSpares(draw)
+			case <-ctx.Done():
+			}
 		}
 	}
 }
