@@ -28,7 +28,7 @@ type Bench struct {
 	Env      []string // added to the environment of servers
 	Engine   string   // where it listens, e.g. unix:///var/run/docker.sock; "": boxes are on none
 	Image    string   // of all containers
-	Commands []string // whose latency is measured; nil: Usual
+	Commands []string // whose latency is measured; nil: usual ones
 	Quick    bool     // takes a quarter of the time, and tells less surely
 	Facts    []Fact   // of the configuration, for the report
 	LeftOut  []string // what the caller knows to be missing, in sentences
@@ -39,9 +39,9 @@ type Bench struct {
 	Log      io.Writer    // has what servers log; nil: nobody
 }
 
-// Usual are commands as models run them: nothing at all, a builtin, a program,
+// usual are commands as models run them: nothing at all, a builtin, a program,
 // a program that looks at many files, and three of them.
-var Usual = []string{"true", "echo hello", "ls /", "git status", "cat /etc/passwd | sort | wc -l"}
+var usual = []string{"true", "echo hello", "ls /", "git status", "cat /etc/passwd | sort | wc -l"}
 
 // A plan is how much is measured.
 type plan struct {

@@ -90,7 +90,7 @@ func (b *Bench) Guard(ctx context.Context, stored Ratios, margin float64) (list 
 func (b *Bench) Ratios(ctx context.Context) (Ratios, error) {
 	commands := b.Commands
 	if len(commands) == 0 {
-		commands = Usual
+		commands = usual
 	}
 	return b.ratios(ctx, commands, func(string, float64) bool { return false })
 }

@@ -86,13 +86,28 @@ func (d *bed) visit(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = s.session.ListTools(ctx, mcp.ListToolsRequest{}); err == nil { // as every client does
+	if err = s.greet(ctx); err == nil {
 		err = s.await(ctx)
+	}
+	for range settling {
+		if err == nil {
+			err = s.greet(ctx)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// settling is how many round trips a box is given from the moment that it is said
+// to stand until it can be had: the server says so a moment too early.
+const settling = 20
+
+// greet asks for the tools, as every client does.
+func (s *server) greet(ctx context.Context) error {
+	_, err := s.session.ListTools(ctx, mcp.ListToolsRequest{})
+	return err
 }
 
 // await returns when a box stands that nobody asked for. A client cannot be

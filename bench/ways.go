@@ -68,7 +68,7 @@ func (d *bed) latencies(ctx context.Context, r *Report) error {
 	}
 	commands := d.Commands
 	if len(commands) == 0 {
-		commands = Usual
+		commands = usual
 	}
 	for i, cmd := range commands {
 		g, err := d.latency(ctx, cmd, i == 0)
