@@ -75,9 +75,14 @@ func TestInterleave(t *testing.T) {
 	if rest := strings.NewReplacer("(a)", "", "b", "").Replace(log.String()); rest != "" || strings.Count(log.String(), "(a)") != 7 || strings.Count(log.String(), "b") != 7 {
 		t.Errorf("done was %q", log.String())
 	}
-	_, err = interleave(t.Context(), []way{{name: "broken", do: func(context.Context) error { return io.ErrUnexpectedEOF }}}, pace{rounds: 1})
+	log.Reset()
+	broken := way{name: "broken", do: func(context.Context) error { return io.ErrUnexpectedEOF }, undo: say("undone")}
+	_, err = interleave(t.Context(), []way{broken}, pace{rounds: 1})
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("the error names no way: %v", err)
+	}
+	if log.String() != "undone" {
+		t.Errorf("what failed is left as it was: %q", log.String())
 	}
 }
 

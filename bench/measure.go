@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -58,9 +59,9 @@ func timed(ctx context.Context, w way) (did, undid time.Duration, err error) {
 	begin := time.Now()
 	err = w.do(ctx)
 	did = time.Since(begin)
-	if err == nil && w.undo != nil {
+	if w.undo != nil { // also what failed, since it may have come halfway
 		begin = time.Now()
-		err = w.undo(ctx)
+		err = errors.Join(err, w.undo(ctx))
 		undid = time.Since(begin)
 	}
 	return did, undid, err
