@@ -35,9 +35,15 @@ const (
 	oscEscaped        // after ESC in such a string
 )
 
-// read calls emit with each line that p ends.
-func (c *cleaner) read(p []byte, emit func([]byte)) {
+// read calls emit with each line that p ends, but for those that again knows: it is
+// asked how many bytes of them stand next.
+func (c *cleaner) read(p []byte, emit func([]byte), again func([]byte) int) {
 	for len(p) > 0 {
+		if !c.begun {
+			if p = p[again(p):]; len(p) == 0 {
+				return
+			}
+		}
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
 			c.part(p)

@@ -119,7 +119,7 @@ func (s *Summarizer) decide() {
 func (s *Summarizer) read(p []byte) {
 	if s.binary == "" {
 		s.json.read(p)
-		s.clean.read(p, s.take)
+		s.clean.read(p, s.take, s.again)
 	}
 }
 
@@ -162,25 +162,53 @@ type repeat struct {
 	line     []byte
 	template *template // nil where there was no room for it
 	loud     bool
+	plain    bool // it has come twice, and its raw form is this one
 }
 
 func (r *repeat) is(text []byte) bool { return r.known && bytes.Equal(r.line, text) }
 
 func (r *repeat) note(text []byte, t *template, loud bool) {
-	r.line, r.template, r.loud = append(r.line[:0], text...), t, loud
+	r.line, r.template, r.loud, r.plain = append(r.line[:0], text...), t, loud, false
 }
 
 // repeat takes the last line once more.
 func (s *Summarizer) repeat(text []byte) {
-	if t := s.same.template; t != nil {
-		t.count++
-		t.last = s.lines
-		if s.same.loud {
-			t.louds++
-		}
-	}
+	s.same.plain = len(text) <= longest && plain(text)
+	s.count(1)
 	s.tail.add(s.lines, text)
 	s.list.add(s.lines, text)
+}
+
+// again takes the last line as often as p begins with it, and returns how many
+// bytes that are.
+func (s *Summarizer) again(p []byte) int {
+	line, n := s.same.line, 0
+	if !s.same.known || !s.same.plain {
+		return 0
+	}
+	for rest := p; len(rest) > len(line) && rest[len(line)] == '\n' && bytes.Equal(rest[:len(line)], line); n++ {
+		rest = rest[len(line)+1:]
+	}
+	for i := range n {
+		s.lines++
+		if n-i <= ringLines {
+			s.tail.add(s.lines, line)
+		}
+		s.list.add(s.lines, line)
+	}
+	s.count(n)
+	return n * (len(line) + 1)
+}
+
+// count counts so many repeats, of which the last is the last line.
+func (s *Summarizer) count(n int) {
+	if t := s.same.template; t != nil && n > 0 {
+		t.count += n
+		t.last = s.lines
+		if s.same.loud {
+			t.louds += n
+		}
+	}
 }
 
 // So many loud lines of one template are looked at closely: with a failure in

@@ -251,11 +251,15 @@ func TestRepeatsAreRead(t *testing.T) {
 		got, want := New(options), New(options)
 		for range 100 {
 			line := []byte(lines[random.IntN(len(lines))] + "\n")
-			for range random.IntN(3) * random.IntN(60) {
-				got.Write(line)
+			times := random.IntN(3) * random.IntN(60)
+			for range times {
 				want.Write(line)
 				want.same.known = false
 			}
+			all := bytes.Repeat(line, times)
+			cut := random.IntN(len(all) + 1)
+			got.Write(all[:cut])
+			got.Write(all[cut:])
 		}
 		exit := Exit{Code: random.IntN(2)}
 		if diff := cmp.Diff(want.Digest(exit), got.Digest(exit)); diff != "" {
