@@ -127,7 +127,7 @@ func clipped(text string, room int) string {
 		return ""
 	}
 	from := 0
-	if m := trouble.FindStringIndex(text); m != nil && m[1] > room-2*len(clip) {
+	if m := trouble().FindStringIndex(text); m != nil && m[1] > room-2*len(clip) {
 		from = max(0, min(m[0]-room/3, len(text)-room+len(clip)))
 	}
 	for from > 0 && !utf8.RuneStart(text[from]) {

@@ -59,10 +59,10 @@ var cRules = []rule{
 func gtestSaid(r *ring, name string) (said []piece) {
 	for n := r.last; n >= r.from(); n-- {
 		l, _ := r.at(n)
-		if gtestRun.MatchString(l.text) {
+		if gtestRun().MatchString(l.text) {
 			break
 		}
-		if gtestPart.MatchString(l.text) {
+		if gtestPart().MatchString(l.text) {
 			said = append([]piece{{l, message}}, said...)
 		}
 	}

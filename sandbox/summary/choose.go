@@ -280,7 +280,7 @@ func repeated(count, first, last int) string {
 func (s *Summarizer) takeTallies(p *picker, all []candidate, most int, failed bool) {
 	var list []candidate
 	for _, c := range all {
-		if c.kind == tally && !(failed && goodOnly.MatchString(c.text)) {
+		if c.kind == tally && !(failed && goodOnly().MatchString(c.text)) {
 			list = append(list, c)
 		}
 	}

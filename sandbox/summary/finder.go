@@ -208,7 +208,7 @@ func (f *finder) dropParent(name string) {
 func (f *finder) add(l line, text string) bool {
 	for i := len(f.rules) - 1; i >= 0; i-- {
 		for _, p := range f.rules[i].parts {
-			if p.re.MatchString(text) {
+			if p.re().MatchString(text) {
 				f.open.take(p, l, text)
 				return true
 			}
@@ -261,7 +261,7 @@ func (e *failure) add(p piece, most int) {
 
 // masked is a text in which numbers are alike.
 func masked(text string) string {
-	return digitRuns.ReplaceAllString(strings.TrimSpace(text), "0")
+	return digitRuns().ReplaceAllString(strings.TrimSpace(text), "0")
 }
 
 var digitRuns = re(`0x[0-9a-fA-F]+|\d+`)
@@ -270,7 +270,7 @@ var digitRuns = re(`0x[0-9a-fA-F]+|\d+`)
 // build, CI systems, compose, terraform, clocks.
 var streamPrefix = re(`^(?:#\d+ (?:\d+\.\d+ )?|\d+\.\d+ |[│|╷╵] |\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)? |\[\d[\d:.]*\] |[\w.-]+ +\| )`)
 
-func unprefixed(text string) string { return text[len(streamPrefix.FindString(text)):] }
+func unprefixed(text string) string { return text[len(streamPrefix().FindString(text)):] }
 
 // passes reports lines that tell of something that went well, whatever words
 // its name has.
@@ -278,7 +278,7 @@ func passes(text, lower string) bool { return marked(text, lower) || zeroOnly(te
 
 // marked reports lines that bear a mark of having passed, before or behind.
 func marked(text, lower string) bool {
-	return passMark.MatchString(text) || passEnd.in(text, lower)
+	return passMark().MatchString(text) || passEnd.in(text, lower)
 }
 
 var (
@@ -294,8 +294,8 @@ func zeroOnly(text, lower string) bool {
 	if !hasAny(lower, zeroHints) {
 		return false
 	}
-	rest := zeroCount.ReplaceAllString(text, "")
-	return len(rest) < len(text) && !trouble.MatchString(rest)
+	rest := zeroCount().ReplaceAllString(text, "")
+	return len(rest) < len(text) && !trouble().MatchString(rest)
 }
 
 var zeroHints = []string{"0 ", "=0", "= 0", ":0", ": 0", "\":", "no ", "zero ", "without "}

@@ -48,7 +48,7 @@ func goLog(r *ring, name string) (said []piece) {
 			if inside {
 				said = nil
 			}
-		} else if inside && goSaid.MatchString(l.text) {
+		} else if inside && goSaid().MatchString(l.text) {
 			said = append(said, piece{l, message})
 		}
 	}

@@ -39,7 +39,7 @@ var infraRules = []rule{
 // ansibleTask finds the task that failed: its heading stands above.
 func ansibleTask(r *ring, _ string) []piece {
 	for n := r.last; n >= r.from(); n-- {
-		if l, ok := r.at(n); ok && ansibleHead.MatchString(l.text) {
+		if l, ok := r.at(n); ok && ansibleHead().MatchString(l.text) {
 			return []piece{{l, message}}
 		}
 	}

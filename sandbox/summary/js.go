@@ -64,7 +64,7 @@ var jsRules = []rule{
 // eslintFile finds the file that a row of eslint's is about: it stands above.
 func eslintFile(r *ring, _ string) []piece {
 	for n := r.last; n >= r.from(); n-- {
-		if l, ok := r.at(n); ok && eslintHead.MatchString(l.text) {
+		if l, ok := r.at(n); ok && eslintHead().MatchString(l.text) {
 			return []piece{{l, place}}
 		}
 	}

@@ -85,7 +85,7 @@ var listCommand = re(`^\s*(?:sudo )?(?:ls|find|fd|tree|du|locate|(?:git )?(?:gre
 // reports whether the output is one.
 func (s *Summarizer) takeListing(p *picker) bool {
 	note := s.list.note(s.lines)
-	if note == "" && !listCommand.MatchString(s.options.Cmd) {
+	if note == "" && !listCommand().MatchString(s.options.Cmd) {
 		return false
 	}
 	if note != "" && len(note)+1 < p.room/2 && plain([]byte(note)) {

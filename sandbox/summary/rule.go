@@ -5,16 +5,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A rule says how a tool begins to tell of a failure, and which of the lines
 // behind the first belong to it.
 type rule struct {
-	hints []string       // in lower case, four bytes and more; the first line has one of them
-	start *regexp.Regexp // the first line; its first group, if any, names the failure
+	hints []string // in lower case, four bytes and more; the first line has one of them
+	start pattern  // the first line; its first group, if any, names the failure
 	parts []part
-	stop  *regexp.Regexp // a line that belongs to it no more; nil is an empty line
-	reach int            // so many lines belong to it at most
+	stop  pattern // a line that belongs to it no more; nil is an empty line
+	reach int     // so many lines belong to it at most
 
 	weight  weight
 	inner   bool                        // within a failure that another rule holds, part of that
@@ -25,7 +26,7 @@ type rule struct {
 
 // A part is one kind of line within a failure.
 type part struct {
-	re   *regexp.Regexp
+	re   pattern
 	role role
 	max  int  // of this role in one failure; 0 is 1, -1 none: the line only belongs to it
 	own  bool // only in the user's code, not in a library's
@@ -58,7 +59,13 @@ var rules = slices.Concat(
 	goRules, pythonRules, rustRules, jsRules, javaRules, cRules, scriptRules, infraRules, shellRules,
 )
 
-func re(expr string) *regexp.Regexp { return regexp.MustCompile(expr) }
+// A pattern is compiled when it is first asked for: most outputs need few of them, and
+// a program that nobody asks for a summary none.
+type pattern = func() *regexp.Regexp
+
+func re(expr string) pattern {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // numbered are hints of lists of failures: "1) ", "2) " and so on.
 var numbered = func() (hints []string) {
@@ -78,7 +85,7 @@ func (r *rule) begins(text, lower string) (name string, ok bool) {
 	if !hasAny(lower, r.hints) {
 		return "", false
 	}
-	m := r.start.FindStringSubmatch(text)
+	m := r.start().FindStringSubmatch(text)
 	if m == nil {
 		return "", false
 	}
@@ -92,7 +99,7 @@ func (r *rule) ends(text string) bool {
 	if r.stop == nil {
 		return strings.TrimSpace(text) == ""
 	}
-	return r.stop.MatchString(text)
+	return r.stop().MatchString(text)
 }
 
 // foreign are marks of lines in a stack trace that are not the user's code.

@@ -1,7 +1,6 @@
 package summary
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,15 +23,15 @@ func weigh(text string) (kind, int) {
 	text = beginning(text, lookedAt)
 	lower := strings.ToLower(text)
 	switch {
-	case !worded.MatchString(text) || boilerplate.in(text, lower) || libraryFrame(text):
+	case !worded().MatchString(text) || boilerplate.in(text, lower) || libraryFrame(text):
 		return noise, 0
 	}
-	if k := levelOf(text, lower); k != plainLine && !tallied.MatchString(text) {
+	if k := levelOf(text, lower); k != plainLine && !tallied().MatchString(text) {
 		return k, 1
 	}
 	passed := marked(text, lower)
 	quiet := quietLevel.in(text, lower)
-	if !quiet && (!passed || goodOnly.MatchString(text)) && (tallyLine.MatchString(text) || tallyCount.in(text, lower)) {
+	if !quiet && (!passed || goodOnly().MatchString(text)) && (tallyLine().MatchString(text) || tallyCount.in(text, lower)) {
 		return tally, tallyWorth(text)
 	}
 	troubled := hasAny(lower, wordHints)
@@ -43,7 +42,7 @@ func weigh(text string) (kind, int) {
 		if warning.in(text, lower) {
 			return warned, 1
 		}
-		if trouble.MatchString(text) && !inNameOnly(text) {
+		if trouble().MatchString(text) && !inNameOnly(text) {
 			return doubtful, 1
 		}
 	}
@@ -55,13 +54,13 @@ func weigh(text string) (kind, int) {
 
 // libraryFrame reports a line of a stack trace that is not the user's code.
 func libraryFrame(text string) bool {
-	return frame.MatchString(text) && !isOwn(text) || strings.HasPrefix(text, "goroutine ") || strings.HasPrefix(text, "created by ")
+	return frame().MatchString(text) && !isOwn(text) || strings.HasPrefix(text, "goroutine ") || strings.HasPrefix(text, "created by ")
 }
 
 // inNameOnly reports whether all words of trouble stand in names of files.
 func inNameOnly(text string) bool {
 	for _, w := range strings.Fields(text) {
-		if trouble.MatchString(w) && !strings.Contains(w, "/") && !fileName.MatchString(w) {
+		if trouble().MatchString(w) && !strings.Contains(w, "/") && !fileName().MatchString(w) {
 			return false
 		}
 	}
@@ -88,18 +87,18 @@ func levelOf(text, lower string) kind {
 // A hinted regexp is tried only where one of its hints, in lower case, is.
 type hinted struct {
 	hints []string
-	re    *regexp.Regexp
+	re    pattern
 }
 
 func (h hinted) in(text, lower string) bool {
-	return hasAny(lower, h.hints) && h.re.MatchString(text)
+	return hasAny(lower, h.hints) && h.re().MatchString(text)
 }
 
 func (h hinted) find(text, lower string) []string {
 	if !hasAny(lower, h.hints) {
 		return nil
 	}
-	return h.re.FindStringSubmatch(text)
+	return h.re().FindStringSubmatch(text)
 }
 
 // count returns how often it matches, up to four times.
@@ -107,7 +106,7 @@ func (h hinted) count(text, lower string) int {
 	if !hasAny(lower, h.hints) {
 		return 0
 	}
-	return len(h.re.FindAllString(text, 4))
+	return len(h.re().FindAllString(text, 4))
 }
 
 func hasAny(lower string, hints []string) bool {
@@ -116,7 +115,7 @@ func hasAny(lower string, hints []string) bool {
 
 // A tally that has more to count is the one of the whole run.
 func tallyWorth(text string) int {
-	return 1 + len(counted.FindAllString(text, 3)) + 2*len(badCount.FindAllString(text, 2)) - 3*len(rateOnly.FindAllString(text, 1))
+	return 1 + len(counted().FindAllString(text, 3)) + 2*len(badCount().FindAllString(text, 2)) - 3*len(rateOnly().FindAllString(text, 1))
 }
 
 var (
