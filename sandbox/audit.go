@@ -74,12 +74,11 @@ func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	}
 }
 
-// ended notes how a command ended. The caller holds r.mu.
-func (a *audit) ended(r *Run) {
+// ended notes how a command ended.
+func (a *audit) ended(r *Run, e Exit) {
 	if a == nil {
 		return
 	}
-	e := r.exit
 	line := []any{"box", r.Box.ID, "exec", r.ID, "status", string(e.Status), "code", e.Code, "signal", e.Signal, "took", e.Took.String()}
 	if e.Err != nil {
 		line = append(line, "why", e.Err.Error())

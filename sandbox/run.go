@@ -1,11 +1,9 @@
 package sandbox
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -171,18 +169,19 @@ type Run struct {
 
 	back *comeback // not nil where a program before this one started it
 
-	mu       sync.Mutex
-	phase    phase
-	cause    Status // why we killed it: TimedOut or Killed, "" where we did not
-	why      error  // in words, where nobody asked for it
-	exit     Exit
-	out      [2]excerpt.Keeper // stdout, stderr
-	digest   *digester
-	timeout  *time.Timer
-	patience *time.Timer
-	closed   bool // nothing more can come
-	unacked  int  // stdin bytes on their way
-	in       input
+	mu        sync.Mutex
+	phase     phase
+	cause     Status // why we killed it: TimedOut or Killed, "" where we did not
+	why       error  // in words, where nobody asked for it
+	exit      Exit
+	unwritten bool              // how it ended is not written down yet
+	out       [2]excerpt.Keeper // stdout, stderr
+	digest    *digester
+	timeout   *time.Timer
+	patience  *time.Timer
+	closed    bool // nothing more can come
+	unacked   int  // stdin bytes on their way
+	in        input
 }
 
 // phase is where the protocol stands for a run.
@@ -336,6 +335,7 @@ func (r *Run) kill(cause Status, grace time.Duration) {
 // run is over. The payload is only valid during the call.
 func (r *Run) take(f wire.Frame) (over bool, err error) {
 	<-r.opened
+	defer r.writeEnd()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	want := started
@@ -464,10 +464,21 @@ func (r *Run) finish(e Exit) {
 		e.Err = r.why
 	}
 	r.settle(e)
-	r.Box.audit.ended(r)
-	if l := r.Box.logger; l.Enabled(context.Background(), slog.LevelDebug) {
-		l.Debug("run ended", "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
+	r.unwritten = true
+}
+
+// writeEnd writes down how the run ended, if that is not done. Whoever waits for the
+// end does not wait for this.
+func (r *Run) writeEnd() {
+	r.mu.Lock()
+	e, due := r.exit, r.unwritten
+	r.unwritten = false
+	r.mu.Unlock()
+	if !due {
+		return
 	}
+	r.Box.audit.ended(r, e)
+	r.Box.logger.Info("run ended", "box", r.Box.ID, "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }
 
@@ -497,6 +508,7 @@ func (r *Run) lose(status Status, cause error) {
 	}
 	r.finish(e)
 	r.mu.Unlock()
+	r.writeEnd()
 	r.close()
 }
 

@@ -233,7 +233,7 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 		awaitDeath(run.Done())
 	}
 	exit := standing(run)
-	s.logger().InfoContext(ctx, "command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
+	s.logger().DebugContext(ctx, "command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
 	if exit.Status == sandbox.Exited && exit.Err != nil {
 		return ExecResult{}, exit.Err
 	}
