@@ -4,9 +4,10 @@
 // bulk and at once, how long a start takes, and memory; as a table, as JSON and
 // as a chart.
 //
-// It starts the program that it measures, over stdio and over HTTP, as clients
-// do, and speaks MCP with it through a client library. What is compared is measured in turns, in an order that changes, so
-// whatever else the machine does meets all of it: ratios are what to look at.
+// It starts the program that it measures, over stdio and over HTTP, as clients do,
+// and speaks MCP with it through a client library. What is compared is measured in
+// turns, in an order that changes, so whatever else the machine does meets all of it:
+// ratios are what to look at.
 //
 // What the machine lacks is left out of a report, with a sentence. The package
 // passes no judgement but in Guard. It does not read warmbox's configuration: the

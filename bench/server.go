@@ -82,7 +82,7 @@ func (s *server) pipe(ctx context.Context) error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	s.session, err = connect(ctx, transport.NewIO(stdout, stdin, io.NopCloser(nil)), "bench")
+	s.session, err = connect(ctx, newPipe(stdin, stdout), "bench")
 	return err
 }
 
