@@ -335,7 +335,8 @@ func TestSparesAttacked(t *testing.T) {
 func TestSpareKilledAtTheLastMoment(t *testing.T) {
 	dir := t.TempDir()
 	h := spareHost(t, 1, dir)
-	for range 10 {
+	const rounds = 4
+	for range rounds {
 		spare := h.awaitSpares(1)[0]
 		h.cmd.Process.Signal(syscall.SIGSTOP)
 		for readState(h.cmd.Process.Pid) != "T" {
@@ -347,7 +348,7 @@ func TestSpareKilledAtTheLastMoment(t *testing.T) {
 			t.Errorf("%q", o)
 		}
 	}
-	if log, _ := os.ReadFile(dir + "/log"); string(log) != strings.Repeat("ran\n", 10) {
+	if log, _ := os.ReadFile(dir + "/log"); string(log) != strings.Repeat("ran\n", rounds) {
 		t.Errorf("%q", log)
 	}
 }
