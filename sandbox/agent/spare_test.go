@@ -422,6 +422,8 @@ func TestIdleSpares(t *testing.T) {
 	spare := h.awaitSpares(1)[0]
 	h.onSpareOf(wire.StartBody{Cmd: ":"}, spare)
 	pids := append(h.awaitSpares(1), h.cmd.Process.Pid)
+	for readState(pids[0]) != "S" { // it has told that it waits, and is about to
+	}
 	before := wakeups(pids)
 	time.Sleep(2 * time.Second) // what is measured, not waited for
 	if after := wakeups(pids); !slices.Equal(after[:1], before[:1]) || after[1]-before[1] > 4 {
