@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -477,6 +478,7 @@ func (r *Run) writeEnd() {
 	if !due {
 		return
 	}
+	runtime.Gosched() // to whoever waits
 	r.Box.audit.ended(r, e)
 	r.Box.logger.Info("run ended", "box", r.Box.ID, "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})

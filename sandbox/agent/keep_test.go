@@ -164,7 +164,12 @@ func TestComingBack(t *testing.T) {
 	run := h.run(wire.StartBody{Cmd: "echo one; read -r x; echo two >&2; sleep 0.1; echo 3; touch done; exit 7", Tag: "e-1", Stdin: true})
 	h.until(run, "one\n")
 	h.typed(run, "go\n")
-	h.read(wire.StdinTaken)
+	for f := (wire.Frame{}); f.Kind != wire.StdinTaken; { // what it prints then may come first
+		var err error
+		if f, err = h.r.Read(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	k.leave(h)
 	k.there("done")
 

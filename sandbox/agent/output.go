@@ -4,6 +4,7 @@ package agent
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -37,8 +38,11 @@ func newPump(r *run, kind wire.Kind, f *os.File) *pump {
 // copy runs until nobody holds the pipe any more, or the terminal, which says
 // so by an error.
 func (p *pump) copy() {
-	defer close(p.closed)
-	defer p.file.Close()
+	defer func() {
+		close(p.closed)
+		runtime.Gosched() // to the run, which may wait for nothing else
+		p.file.Close()
+	}()
 	raw, err := p.file.SyscallConn()
 	if err != nil {
 		return

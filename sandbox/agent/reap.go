@@ -46,6 +46,15 @@ func (a *Agent) reapAll() {
 	}
 }
 
+// look reaps a run's shell if it has ended.
+func (a *Agent) look(pid int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pids[pid] != nil { // else the pid may be another's by now
+		a.reapOne(pid)
+	}
+}
+
 // reapOne waits for a child that has ended, without waiting for it to end. Only
 // a PID 1 passes -1, any child.
 func (a *Agent) reapOne(pid int) bool {

@@ -92,6 +92,11 @@ func (a *Agent) start(f wire.Frame) error {
 // spareWait.
 func (r *run) tellStarted() error {
 	a, body := r.agent, wire.StartedBody{Pid: r.pid}
+	if r.spare != nil {
+		// Behind what is held, or the end of another run stops the timer and lets
+		// go of nothing.
+		defer a.spares.late.Reset(spareWait)
+	}
 	if r.spare == nil || a.keeper != nil {
 		return a.sendJSON(wire.Started, r.id, body)
 	}
@@ -293,7 +298,7 @@ func latest(all []string) []string {
 
 // finish sends the run's end when its shell has ended and its output is sent.
 func (r *run) finish(body wire.StartBody) {
-	st := <-r.status
+	st := r.await()
 	if r.spare != nil && r.restart(st, body) {
 		st = <-r.status
 	}
@@ -311,6 +316,20 @@ func (r *run) finish(body wire.StartBody) {
 	if !open {
 		r.agent.replaceSpare()
 	}
+}
+
+// await returns how the shell ended. Most do when nobody holds their output any more,
+// and that is heard of before the signal is.
+func (r *run) await() exitStatus {
+	for _, p := range r.out {
+		select {
+		case st := <-r.status:
+			return st
+		case <-p.closed:
+		}
+	}
+	r.agent.look(r.pid)
+	return <-r.status
 }
 
 // end tells how the shell ended, and reports whether it left anything behind.
@@ -337,6 +356,9 @@ func (r *run) end(st exitStatus) (open bool) {
 // drain waits until both pipes are closed, or until all that was in them when
 // the time was up is sent.
 func (r *run) drain() {
+	if r.closed() {
+		return
+	}
 	timer := time.NewTimer(drainTime)
 	defer timer.Stop()
 	for _, p := range r.out {

@@ -56,16 +56,21 @@ func (h *host) sparesOf() (pids []int) {
 	return pids
 }
 
-// awaitSpares waits until so many stand ready, and returns them.
+// awaitSpares waits until so many stand ready or more, and returns them.
 func (h *host) awaitSpares(n int) []int {
+	h.t.Helper()
+	return h.await(func(ready int) bool { return ready >= n })
+}
+
+func (h *host) await(enough func(ready int) bool) []int {
 	h.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		pids := h.sparesOf()
-		if len(pids) == n {
+		if enough(len(pids)) {
 			return pids
 		}
 		if time.Now().After(deadline) {
-			h.t.Fatalf("%d spares, not %d", len(pids), n)
+			h.t.Fatalf("%d spares", len(pids))
 		}
 	}
 }
@@ -76,14 +81,10 @@ type outcome struct{ out, err, exit string }
 // onSpare runs a command on the spare that stands ready.
 func (h *host) onSpare(body wire.StartBody) outcome {
 	h.t.Helper()
-	return h.onSpareOf(body, h.awaitSpares(1)[0])
-}
-
-func (h *host) onSpareOf(body wire.StartBody, spare int) outcome {
-	h.t.Helper()
+	spares := h.awaitSpares(1)
 	id := h.run(body)
-	if pid := h.started(); pid != spare {
-		h.t.Errorf("%.100q runs in %d, and the spare is %d", body.Cmd, pid, spare)
+	if pid := h.started(); !slices.Contains(spares, pid) {
+		h.t.Errorf("%.100q runs in %d, and the spares are %d", body.Cmd, pid, spares)
 	}
 	return h.outcome(id)
 }
@@ -337,11 +338,13 @@ func TestSpareKilledAtTheLastMoment(t *testing.T) {
 	h := spareHost(t, 1, dir)
 	const rounds = 4
 	for range rounds {
-		spare := h.awaitSpares(1)[0]
+		h.awaitSpares(1)
 		h.cmd.Process.Signal(syscall.SIGSTOP)
 		for readState(h.cmd.Process.Pid) != "T" {
 		}
-		syscall.Kill(spare, syscall.SIGKILL)
+		for _, spare := range h.sparesOf() {
+			syscall.Kill(spare, syscall.SIGKILL)
+		}
 		id := h.run(wire.StartBody{Cmd: "echo ran >>log; echo fine"})
 		h.cmd.Process.Signal(syscall.SIGCONT)
 		if o := h.outcome(id); o != (outcome{"fine\n", "", "0 0"}) {
@@ -399,8 +402,11 @@ func TestSparesLeaveNothing(t *testing.T) {
 func TestSparesAdapt(t *testing.T) {
 	t.Parallel()
 	h := spareHost(t, 1, t.TempDir())
-	spareHost(t, 0, t.TempDir()).awaitSpares(0)
+	none := spareHost(t, 0, t.TempDir())
 	h.awaitSpares(1)
+	if pids := none.sparesOf(); len(pids) > 0 {
+		t.Errorf("%d spares where none is wanted", len(pids))
+	}
 	var ids []wire.ID
 	for range 8 {
 		ids = append(ids, h.run(wire.StartBody{Cmd: "sleep 0.2"}))
@@ -409,7 +415,7 @@ func TestSparesAdapt(t *testing.T) {
 		h.outcome(wire.ID{})
 	}
 	h.awaitSpares(mostSpares)
-	h.awaitSpares(1)
+	h.await(func(ready int) bool { return ready == 1 })
 }
 
 const mostSpares = 4
@@ -419,8 +425,7 @@ const mostSpares = 4
 func TestIdleSpares(t *testing.T) {
 	t.Parallel()
 	h := spareHost(t, 1, t.TempDir())
-	spare := h.awaitSpares(1)[0]
-	h.onSpareOf(wire.StartBody{Cmd: ":"}, spare)
+	h.onSpare(wire.StartBody{Cmd: ":"})
 	pids := append(h.awaitSpares(1), h.cmd.Process.Pid)
 	for readState(pids[0]) != "S" { // it has told that it waits, and is about to
 	}

@@ -231,7 +231,6 @@ func (r *run) takeSpare(dir string, body wire.StartBody) bool {
 		r.spare, r.tree = one, one.tree
 		r.out = []*pump{newPump(r, wire.Stdout, one.out[0]), newPump(r, wire.Stderr, one.out[1])}
 		r.note(one.pid)
-		s.late.Reset(spareWait)
 		return true
 	}
 	if s.want > 0 { // else none gets ready here
