@@ -29,15 +29,21 @@ type times struct{ did, undid []time.Duration }
 
 // interleave does every way once a round and returns the times by way. Each
 // round has an order of its own, since every way leaves work behind, in the
-// engine or the kernel, that the next one meets.
+// engine or the kernel, that the next one meets; none comes twice in a row.
 func interleave(ctx context.Context, ways []way, p pace) ([]times, error) {
 	all := make([]times, len(ways))
 	begin := time.Now()
+	last := -1
 	for round := range p.warm + p.rounds {
 		if round > p.warm && time.Since(begin) > p.most {
 			break
 		}
-		for _, i := range rand.Perm(len(ways)) {
+		order := rand.Perm(len(ways))
+		if order[0] == last {
+			slices.Reverse(order)
+		}
+		last = order[len(order)-1]
+		for _, i := range order {
 			did, undid, err := timed(ctx, ways[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", ways[i].name, err)
