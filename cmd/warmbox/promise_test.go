@@ -109,10 +109,10 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// TestLargeOutput passes 200 MB: all of it in the log, little of it in the
+// TestLargeOutput passes 100 MB: all of it in the log, little of it in the
 // reply, and none of it in the server's memory.
 func TestLargeOutput(t *testing.T) {
-	const size = 200_000_000
+	const size = 100_000_000
 	p := serve(t, "--log-max-run", "256m")
 	p.exec(t, map[string]any{"cmd": "true"})
 	before := resident(t, p.cmd.Process.Pid)
