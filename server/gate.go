@@ -10,9 +10,9 @@ import (
 )
 
 // maxStrangers is how many connections may stand that have not shown a token. A
-// client shows its own with its first request, within milliseconds, so a crowd
-// of that size is none of clients.
-const maxStrangers = 128
+// client shows its own with its first request, within milliseconds. But where
+// hundreds call at the same moment all are accepted before the first is read.
+const maxStrangers = 512
 
 // A gate bounds how many connections stand. It tells guests, on whose
 // connection a token was shown, from strangers: these push out each other, the
