@@ -68,7 +68,7 @@ func (b *Bench) plan() plan {
 		}
 	}
 	return plan{
-		light: pace{5, 300, 4 * time.Second}, heavy: pace{0, 20, 5 * time.Second},
+		light: pace{5, 300, 3 * time.Second}, heavy: pace{0, 20, 5 * time.Second},
 		starts: pace{1, 8, 6 * time.Second}, visits: pace{0, 5, 5 * time.Second},
 		bulk: pace{0, 3, 6 * time.Second}, bytes: 200_000_000,
 		crowds: pace{0, 4, 3 * time.Second}, window: 200 * time.Millisecond,

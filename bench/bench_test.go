@@ -75,6 +75,9 @@ func TestInterleave(t *testing.T) {
 	if rest := strings.NewReplacer("(a)", "", "b", "").Replace(log.String()); rest != "" || strings.Count(log.String(), "(a)") != 7 || strings.Count(log.String(), "b") != 7 {
 		t.Errorf("done was %q", log.String())
 	}
+	if strings.Contains(log.String(), "(a)(a)") || strings.Contains(log.String(), "bb") {
+		t.Errorf("twice in a row: %q", log.String())
+	}
 	log.Reset()
 	broken := way{name: "broken", do: func(context.Context) error { return io.ErrUnexpectedEOF }, undo: say("undone")}
 	_, err = interleave(t.Context(), []way{broken}, pace{rounds: 1})
