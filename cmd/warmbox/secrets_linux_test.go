@@ -53,7 +53,7 @@ func TestGivenSecretsStayHidden(t *testing.T) {
 	s.call("exec", map[string]any{"cmd": "test \"$NPM_TOKEN\" && echo kept", "shell": "dev"})
 	box := fmt.Sprint(held["containerId"])
 	traces := map[string]string{"arguments of this machine": arguments(t), "the engine": inspected(t, s.p.cmd.Process.Pid)}
-	inside := s.call("exec", map[string]any{"cmd": "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'; cat /proc/1/environ"})
+	inside := s.call("exec", map[string]any{"cmd": "cat /proc/[0-9]*/cmdline | tr -s '\\0' '\\n'; cat /proc/1/environ"})
 	if text := fmt.Sprint(inside["stdout"]); !strings.Contains(text, "sleep\n1000\n") {
 		t.Errorf("the box's arguments: %q", text)
 	}

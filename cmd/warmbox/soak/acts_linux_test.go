@@ -97,7 +97,7 @@ func (v *visitor) cancels(ctx context.Context) {
 // stubborn runs a command into its time limit that ignores what it is asked.
 func (v *visitor) stubborn(ctx context.Context) {
 	word := v.word()
-	a := v.exec(ctx, "", word, "trap '' TERM; echo "+word+"; while :; do sleep 1000; done", map[string]any{"timeoutSeconds": 1})
+	a := v.exec(ctx, "", word, "trap '' TERM; echo "+word+"; while :; do sleep 1000; done", map[string]any{"timeoutSeconds": 2})
 	v.expect(a, map[string]any{"status": sandbox.TimedOut, "code": "EXEC_TIMEOUT", "stdout": word + "\n"})
 }
 
