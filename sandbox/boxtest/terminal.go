@@ -99,7 +99,7 @@ func testTerminal(t *testing.T, s *suite) {
 		}
 	})
 	t.Run("left over", func(t *testing.T) {
-		r := do(t, s.box, atTerminal("seq 5000; setsid sleep 1000 & sleep 0.1; exit 5"))
+		r := do(t, s.box, atTerminal("seq 5000; "+leaves("sleep 1000")+"exit 5"))
 		if n := len(logged(t, r.run)); r.Code != 5 || n != 28893 || len(r.Leftover) != 1 {
 			t.Errorf("exit %d, %d bytes, leftover %v", r.Code, n, r.Leftover)
 		}
@@ -107,7 +107,7 @@ func testTerminal(t *testing.T, s *suite) {
 		<-r.run.Over()
 	})
 	t.Run("left over, and printing for ever", func(t *testing.T) {
-		r := do(t, s.box, atTerminal("echo first; setsid yes & sleep 0.2; exit 5"))
+		r := do(t, s.box, atTerminal("echo first; "+leaves("yes")+"sleep 0.2; exit 5"))
 		if r.Code != 5 || len(r.Leftover) != 1 || !strings.HasPrefix(string(logged(t, r.run)), "first\r\ny\r\n") {
 			t.Errorf("exit %d, leftover %v", r.Code, r.Leftover)
 		}
@@ -120,6 +120,12 @@ func testTerminal(t *testing.T, s *suite) {
 			testKill(t, s, atTerminal(stubborn[name]))
 		})
 	}
+}
+
+// leaves starts a program outside the terminal's session, and waits until it is there:
+// what is still inside ends with the terminal.
+func leaves(program string) string {
+	return "setsid sh -c '>left; exec " + program + "' & until [ -e left ]; do sleep 0.01; done; rm left; "
 }
 
 // testInteractive drives a shell with a prompt, job control and a line editor.
