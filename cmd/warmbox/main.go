@@ -81,14 +81,22 @@ func untilSignal(parent context.Context) context.Context {
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		ends = append(ends, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(parent, ends...)
-	context.AfterFunc(ctx, func() {
-		stop()
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, ends...)
+	ctx, cancel := context.WithCancel(parent)
+	go func() {
+		select {
+		case <-heard:
+		case <-ctx.Done():
+		}
+		// Before anything shows of the first: a second would not be heard, and do nothing.
+		signal.Stop(heard)
+		cancel()
 		time.AfterFunc(shutdownTime, func() {
 			fmt.Fprintf(os.Stderr, "warmbox: not everything ended within %v; what is left ends by itself in some seconds\n", shutdownTime)
 			os.Exit(exitFailed)
 		})
-	})
+	}()
 	return ctx
 }
 
