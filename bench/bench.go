@@ -44,6 +44,14 @@ type Bench struct {
 // a program that looks at many files, and three of them.
 var usual = []string{"true", "echo hello", "ls /", "git status", "cat /etc/passwd | sort | wc -l"}
 
+// commands are those whose latency is measured.
+func (b *Bench) commands() []string {
+	if len(b.Commands) == 0 {
+		return usual
+	}
+	return b.Commands
+}
+
 // A plan is how much is measured.
 type plan struct {
 	light  pace // local and warmbox: a few milliseconds a turn

@@ -88,11 +88,7 @@ func (b *Bench) Guard(ctx context.Context, stored Ratios, margin float64) (list 
 // Ratios measures the commands of the Bench, three times each, and returns the
 // best.
 func (b *Bench) Ratios(ctx context.Context) (Ratios, error) {
-	commands := b.Commands
-	if len(commands) == 0 {
-		commands = usual
-	}
-	return b.ratios(ctx, commands, func(string, float64) bool { return false })
+	return b.ratios(ctx, b.commands(), func(string, float64) bool { return false })
 }
 
 func (b *Bench) ratios(ctx context.Context, commands []string, enough func(string, float64) bool) (best Ratios, err error) {

@@ -66,11 +66,7 @@ func (d *bed) latencies(ctx context.Context, r *Report) error {
 	if d.engine != nil && !hasDocker() {
 		d.omit("docker exec and docker run: there is no docker command in PATH")
 	}
-	commands := d.Commands
-	if len(commands) == 0 {
-		commands = usual
-	}
-	for i, cmd := range commands {
+	for i, cmd := range d.commands() {
 		g, err := d.latency(ctx, cmd, i == 0)
 		if err != nil {
 			return err
