@@ -61,6 +61,30 @@ func TestCrowd(t *testing.T) {
 	connect(t, base+"/mcp")
 }
 
+// TestManyAtOnce: all of a few hundred clients that come before any has spoken are
+// answered.
+func TestManyAtOnce(t *testing.T) {
+	base := listen(t, newServer(t), HTTP{MaxRate: 10_000})
+	var conns []net.Conn
+	for range 300 {
+		conns = append(conns, dial(t, base))
+	}
+	for i, c := range conns {
+		req, err := http.NewRequest("GET", base+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+testToken)
+		if err := req.Write(c); err != nil {
+			t.Fatalf("number %d: %v", i, err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("number %d: %+v, %v", i, resp, err)
+		}
+	}
+}
+
 // TestTooManyConns: the limit holds for those with a token, and counts none that
 // has gone.
 func TestTooManyConns(t *testing.T) {
