@@ -368,8 +368,12 @@ func TestSpareKilledAtTheLastMoment(t *testing.T) {
 	}
 }
 
+// readState returns the letter of a process's state, "" of one that is gone.
 func readState(pid int) string {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
 	return string(stat[bytes.LastIndexByte(stat, ')')+2:][:1])
 }
 
@@ -471,8 +475,16 @@ func TestStartedIsTold(t *testing.T) {
 	h := spareHost(t, 2, t.TempDir())
 	h.awaitSpares(2)
 	h.run(wire.StartBody{Cmd: "true"})
-	h.run(wire.StartBody{Cmd: "sleep 60"})
-	if one, other := h.started(), h.started(); one == other {
+	h.run(wire.StartBody{Cmd: "sleep 50"})
+	one, other := h.started(), h.started()
+	if one == other {
 		t.Errorf("both runs are in %d", one)
+	}
+	h.awaitSpares(1)
+	h.run(wire.StartBody{Cmd: "sleep 51"}) // beside which nothing ends
+	for _, pid := range []int{other, h.started()} {
+		if state := readState(pid); state == "" || state == "Z" {
+			t.Errorf("that %d runs was told when it had ended", pid)
+		}
 	}
 }
