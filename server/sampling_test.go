@@ -73,10 +73,13 @@ func overStdio(t *testing.T, s *Server) sdk.Transport {
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- s.ServeStdio(ctx, fromClient, toClient) }()
+	go func() {
+		served <- s.ServeStdio(ctx, fromClient, toClient)
+		fromClient.Close() // as the end of a process does: who writes on must not wait
+		toClient.Close()
+	}()
 	t.Cleanup(func() {
 		cancel()
-		fromClient.Close()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
