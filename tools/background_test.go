@@ -83,11 +83,12 @@ func TestGone(t *testing.T) {
 // of the command's output, and stop ends it.
 func TestLeftover(t *testing.T) {
 	c := connect(t, newSet(t))
-	left := callTool(t, c, "exec", `{"cmd":"setsid sleep 86413 >/dev/null 2>&1 </dev/null & setsid -f sleep 0.5"}`)
+	left := callTool(t, c, "exec", `{"cmd":"setsid sleep 86413 >/dev/null 2>&1 </dev/null &`+
+		` until read -r name </proc/$!/comm; [ $name = sleep ]; do :; done; setsid -f sleep 0.5"}`)
 	left.has(t, map[string]any{"status": "exited", "exitCode": 0, "leftoverCount": 2})
 	left.says(t, "2 processes that it started still run", "stop with this execId ends them")
 	id := left.fields["execId"].(string)
-	callTool(t, c, "list", `{}`).says(t, "command "+id+" · exit 0 · ", `still running: "sleep" (pid `)
+	callTool(t, c, "list", `{}`).says(t, "command "+id+" · exit 0 · ", `still running: "`, `"sleep" (pid `)
 	callTool(t, c, "stop", `{"execId":"`+id+`"}`).has(t, map[string]any{"status": "exited"})
 	list := callTool(t, c, "list", `{}`)
 	if strings.Contains(list.text, "still running") {
