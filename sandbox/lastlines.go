@@ -23,9 +23,10 @@ func (l *LastLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(p)
-	p = p[max(0, len(p)-lastBytes):]
-	l.text = append(l.text, p...)
-	l.text = append(l.text[:0], l.text[max(0, len(l.text)-lastBytes):]...)
+	l.text = append(l.text, last(p)...)
+	if len(l.text) > 2*lastBytes { // not at each write: what is kept is moved
+		l.text = append(l.text[:0], last(l.text)...)
+	}
 	return n, nil
 }
 
@@ -33,7 +34,7 @@ func (l *LastLines) Write(p []byte) (int, error) {
 func (l *LastLines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := bytes.TrimRight(l.text, "\n")
+	text := bytes.TrimRight(last(l.text), "\n")
 	start := len(text)
 	for range lastLines {
 		start = bytes.LastIndexByte(text[:start], '\n')
@@ -43,3 +44,5 @@ func (l *LastLines) String() string {
 	}
 	return string(text[start+1:])
 }
+
+func last(text []byte) []byte { return text[max(0, len(text)-lastBytes):] }
