@@ -157,29 +157,13 @@ func (c *counted) now(t *testing.T) map[string]float64 {
 	return map[string]float64{
 		"allocations":             float64(mem.Mallocs),
 		"bytes allocated":         float64(mem.TotalAlloc),
-		"reads and writes":        calls(t),
+		"reads and writes":        float64(boxtest.ProcessIO(t, "syscr", "syscw")),
 		"writes to the agent":     float64(c.stream.writes.Load()),
 		"bytes to the agent":      float64(c.stream.written.Load()),
 		"reads from the agent":    float64(c.stream.reads.Load()),
 		"bytes from the agent":    float64(c.stream.read.Load()),
 		"files in the log folder": float64(len(logs)),
 	}
-}
-
-// calls is how many system calls of this process have read and written.
-func calls(t *testing.T) (n float64) {
-	text, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		t.Skip(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		name, figure, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		if name == "syscr" || name == "syscw" {
-			each, _ := strconv.ParseFloat(figure, 64)
-			n += each
-		}
-	}
-	return n
 }
 
 // counting is a Launcher whose streams are counted.

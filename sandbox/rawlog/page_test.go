@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // filled returns the Reader of a run that printed these, "!" before what is of
@@ -318,81 +317,5 @@ func TestSearchEndsInTime(t *testing.T) {
 	p, err := r.Read(ctx, Query{From: 7, Most: 1, Bytes: 100, Match: regexp.MustCompile("none")})
 	if err != nil || p.Searched || p.Next != 7 {
 		t.Errorf("%+v, %v", p, err)
-	}
-}
-
-// large returns a store with one log of so many bytes, or some more.
-func large(t testing.TB, size int) *Store {
-	s := &Store{Dir: t.TempDir(), MaxRun: 2 << 30}
-	log := s.Create(Meta{Exec: "e1"})
-	var block bytes.Buffer
-	for n := 0; n < size; n += block.Len() {
-		block.Reset()
-		for i := range 1000 {
-			fmt.Fprintf(&block, "%012d a line of some fifty bytes, as a build prints it\n", n+i)
-		}
-		log.Write(Stdout, block.Bytes())
-	}
-	log.Write(Stderr, []byte("the last one of very many\n"))
-	log.Close()
-	return s
-}
-
-// A range of a large log is there in the time of a range of anything.
-func TestLargeLog(t *testing.T) {
-	const soon = 20 * time.Millisecond
-	s := large(t, 256<<20)
-	for name, q := range map[string]Query{
-		"begin": {From: 1, Most: 200}, "middle": {From: 2_000_000, Most: 200}, "end": {Most: 200},
-		"other stream": {From: 1, Most: 10, Stream: Stderr}, "other stream's end": {Most: 10, Stream: Stderr},
-	} {
-		q.Bytes = 16_000
-		best := time.Hour
-		for range 5 { // the best of some: the machine has other work
-			begin := time.Now()
-			r, err := s.Open("e1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := r.Read(t.Context(), q)
-			r.Close()
-			if err != nil || len(p.Lines) == 0 {
-				t.Fatalf("%s: %d lines, %v", name, len(p.Lines), err)
-			}
-			best = min(best, time.Since(begin))
-		}
-		t.Logf("%s: %v", name, best)
-		if best > soon {
-			t.Errorf("%s took %v, more than %v", name, best, soon)
-		}
-	}
-}
-
-func BenchmarkRange(b *testing.B) {
-	s := large(b, 1<<30)
-	for b.Loop() {
-		r, err := s.Open("e1")
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := r.Read(b.Context(), Query{From: 8_000_000, Most: 200, Bytes: 16_000}); err != nil {
-			b.Fatal(err)
-		}
-		r.Close()
-	}
-}
-
-func BenchmarkSearch(b *testing.B) {
-	s := large(b, 1<<30)
-	for name, pattern := range map[string]string{"literal": "of very many", "pattern": "(?i)error|fail(ed|ure)"} {
-		b.Run(name, func(b *testing.B) {
-			r := opened(b, s, "e1")
-			b.SetBytes(r.Bytes())
-			for b.Loop() {
-				if _, err := r.Read(b.Context(), Query{From: 1, Most: 9, Bytes: 16_000, Match: regexp.MustCompile(pattern)}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
