@@ -75,7 +75,7 @@ func outliveKills(t *testing.T, state string) {
 		t.Fatalf("the box is %v, want %v", got, box)
 	}
 	p.call(t, "exec", map[string]any{"containerId": box, "cmd": "touch /tmp/stop"})
-	end := p.call(t, "logs", map[string]any{"execId": run["execId"], "waitSeconds": 30})
+	end := p.call(t, "logs", map[string]any{"execId": run["execId"], "waitSeconds": 30, "grep": "^never$"})
 	if end["status"] != "exited" {
 		t.Errorf("%v", end)
 	}

@@ -111,7 +111,7 @@ func (k *kept) isBack() {
 func (k *kept) finish() {
 	k.Helper()
 	k.must("exec", map[string]any{"containerId": k.box, "cmd": "touch /tmp/stop"})
-	k.expect(k.must("logs", map[string]any{"execId": k.run, "waitSeconds": 30}), map[string]any{"status": "exited", "exitCode": 0})
+	k.expect(k.must("logs", map[string]any{"execId": k.run, "waitSeconds": 30, "grep": "^never$"}), map[string]any{"status": "exited", "exitCode": 0})
 	k.Logf("the command in the kept box printed %d lines, and its log has them", k.lines())
 	k.must("stop", map[string]any{"containerId": k.box})
 }
