@@ -172,7 +172,7 @@ func (s *diskSession) fills(disk, cmd string) {
 	if r, _ := s.call("exec", map[string]any{"cmd": "ls -l && rm big"}); r["exitCode"] != 0.0 || !strings.Contains(fmt.Sprint(r["stdout"]), " big\n") {
 		s.Errorf("%v", r)
 	}
-	if r, _ := s.call("exec", map[string]any{"cmd": "echo x >small; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c count=[1]"}); r["stdout"] != "0\n" {
+	if r, _ := s.call("exec", map[string]any{"cmd": "echo x >small; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c [b]s=2M"}); r["stdout"] != "0\n" {
 		s.Errorf("%v", r)
 	}
 }
