@@ -30,6 +30,12 @@ type probe struct {
 // they have said so.
 const settle = 10 * time.Second
 
+// orphanTime is how long a container may stay whose server is gone. Whose it was
+// nobody can tell: another package's test may be about to have it back.
+const orphanTime = 2 * time.Minute
+
+const orphan = ", whose server is gone"
+
 func look() probe {
 	p := probe{things: map[string]bool{}, goroutines: runtime.NumGoroutine()}
 	for _, list := range [][]string{engineThings(), processes(), descriptors(), files()} {
@@ -44,7 +50,8 @@ func look() probe {
 // waited long enough, and returns what is.
 func (p probe) compare() string {
 	var left []string
-	for deadline := time.Now().Add(settle); ; {
+	began := time.Now()
+	for orphans := began; ; { // when there was last nothing but these
 		now := look()
 		left = left[:0]
 		for thing := range now.things {
@@ -59,7 +66,10 @@ func (p probe) compare() string {
 		if len(left) == 0 {
 			return ""
 		}
-		if time.Now().After(deadline) {
+		if !slices.ContainsFunc(left, func(thing string) bool { return !strings.HasSuffix(thing, orphan) }) {
+			orphans = time.Now()
+		}
+		if time.Since(orphans) > settle || time.Since(began) > orphanTime {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -146,8 +156,13 @@ func engineThings() (list []string) {
 	}
 	ask("/containers/json?all=1&filters="+`{"label":["dev.warmbox.box"]}`, &containers)
 	for _, c := range containers {
-		if !livesElsewhere(c.Labels["dev.warmbox.server-pid"]) {
-			list = append(list, "container "+c.ID[:min(12, len(c.ID))])
+		server, _ := strconv.Atoi(c.Labels["dev.warmbox.server-pid"])
+		thing := "container " + c.ID[:min(12, len(c.ID))]
+		switch {
+		case !runs(server):
+			list = append(list, thing+orphan)
+		case isOurs(server):
+			list = append(list, thing)
 		}
 	}
 	var volumes struct{ Volumes []struct{ Name string } }
@@ -160,20 +175,21 @@ func engineThings() (list []string) {
 	return list
 }
 
-// livesElsewhere reports whether a container's server is a running process that
-// has nothing to do with this test, as when packages are tested side by side.
-func livesElsewhere(server string) bool {
-	pid, _ := strconv.Atoi(server)
-	for up := pid; up > 1; {
-		if up == os.Getpid() {
-			return false
-		}
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(up) + "/stat")
+func runs(pid int) bool {
+	_, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	return pid > 0 && err == nil
+}
+
+// isOurs reports whether a process is this one or descends from it. Others have
+// nothing to do with this test, as when packages are tested side by side.
+func isOurs(pid int) bool {
+	for pid > 1 && pid != os.Getpid() {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
-			return false
+			return true // it has just ended
 		}
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		up, _ = strconv.Atoi(fields[1])
+		pid, _ = strconv.Atoi(fields[1])
 	}
 	return pid > 1
 }
