@@ -164,10 +164,7 @@ func (c request) mounts() []mount.Mount {
 	if c.Agent.Volume {
 		agent = volumeMount(c.Agent.Source, agentDir, true, true)
 	}
-	// What the image has in homes of others stays there.
-	homes := volumeMount("", homeParent, false, !c.BringHome)
-	homes.VolumeOptions.Labels = map[string]string{labelPrefix + "home": c.Box, labelPrefix + "host": c.Host}
-	mounts := []mount.Mount{agent, homes}
+	mounts := []mount.Mount{agent}
 	if c.Workspace != "" {
 		mounts = append(mounts, bindMount(c.Workspace, workspaceDir, c.ReadOnly))
 		mounts = append(mounts, c.coverMounts()...)
@@ -181,7 +178,12 @@ func (c request) mounts() []mount.Mount {
 	if c.Passwd != "" {
 		mounts = append(mounts, bindMount(c.Passwd, "/etc/passwd", true), bindMount(c.Group, "/etc/group", true))
 	}
-	return mounts
+	// What the image has in homes of others stays there. The volume comes last: where
+	// a source of the others is gone by now, the engine refuses the container, and
+	// leaves what it has made for it so far.
+	homes := volumeMount("", homeParent, false, !c.BringHome)
+	homes.VolumeOptions.Labels = map[string]string{labelPrefix + "home": c.Box, labelPrefix + "host": c.Host}
+	return append(mounts, homes)
 }
 
 func bindMount(source, target string, readOnly bool) mount.Mount {

@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/google/go-cmp/cmp"
 
@@ -256,6 +259,51 @@ func TestMounts(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(cache, "new")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWorkspaceThatVanishes takes a workspace away, and gives it back, while
+// containers are made with it: the engine looks for it twice, and does not take back
+// a volume that it has made in between.
+func TestWorkspaceThatVanishes(t *testing.T) {
+	l := launcher(t, Config{})
+	e := launch(t, l, sandbox.Spec{}).engine
+	l.sweeps.Wait() // which would take what is left
+	workspace := filepath.Join(t.TempDir(), "workspace")
+	if err := os.Mkdir(workspace, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var mover sync.WaitGroup
+	mover.Go(func() {
+		for ctx.Err() == nil {
+			os.Rename(workspace, workspace+".away")
+			os.Rename(workspace+".away", workspace)
+		}
+	})
+	c := request{Box: "vanishes", Host: l.hostLabel(), Workspace: workspace}
+	c.Agent.Source = t.TempDir()
+	host := &container.HostConfig{NetworkMode: "none", Mounts: c.mounts()}
+	made := 0
+	for range 50 {
+		if r, err := e.create(t.Context(), &container.Config{Image: DefaultImage}, host); err == nil {
+			made++
+			if err := e.remove(t.Context(), r.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	stop()
+	mover.Wait()
+	t.Logf("%d were made", made)
+	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"home=vanishes"), filters.Arg("label", labelPrefix+"host="+l.hostLabel()))
+	found, err := e.VolumeList(t.Context(), volume.ListOptions{Filters: mine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range found.Volumes {
+		t.Errorf("left: volume %s", v.Name)
+		e.VolumeRemove(t.Context(), v.Name, true)
 	}
 }
 
