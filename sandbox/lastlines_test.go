@@ -23,6 +23,10 @@ func TestLastLines(t *testing.T) {
 	if got := one.String(); len(got) != 16<<10 {
 		t.Errorf("one long line: %d bytes", len(got))
 	}
+	one.Write(bytes.Repeat([]byte("y"), 1<<10))
+	if got := one.String(); len(got) != 16<<10 || strings.Count(got, "y") != 1<<10 {
+		t.Errorf("and some more of it: %d bytes, %d new ones", len(got), strings.Count(got, "y"))
+	}
 	var few sandbox.LastLines
 	few.Write([]byte("a\nb"))
 	if got := few.String(); got != "a\nb" {

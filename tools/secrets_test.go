@@ -49,7 +49,7 @@ func logOf(t *testing.T, printed ...string) *rawlog.Reader {
 }
 
 // shown reads a page as the tool does.
-func shown(t *testing.T, log *rawlog.Reader, q rawlog.Query) string {
+func shown(t testing.TB, log *rawlog.Reader, q rawlog.Query) string {
 	t.Helper()
 	page, err := log.Read(t.Context(), q)
 	if err != nil {
@@ -156,12 +156,8 @@ func TestNothingToHide(t *testing.T) {
 	}
 }
 
-// Of a log of a gigabyte no more is read than of another for a range of it, masked
-// too.
-func TestRangeOfAGigabyte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it writes a gigabyte")
-	}
+// gigabyte returns a store with one log of that size, and a range in its middle.
+func gigabyte(t testing.TB) (*rawlog.Store, rawlog.Query) {
 	block := bytes.Repeat([]byte("a line of some output, as a build prints it\n"), 24_000)
 	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
 	log := store.Create(rawlog.Meta{Exec: "e1"})
@@ -171,13 +167,23 @@ func TestRangeOfAGigabyte(t *testing.T) {
 		lines += 24_000
 	}
 	log.Close()
+	return store, rawlog.Query{From: int64(lines / 2), Most: pageLines, Bytes: pageBytes}
+}
+
+// Of a log of a gigabyte no more is read than of another for a range of it, masked
+// too.
+func TestRangeOfAGigabyte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes a gigabyte")
+	}
+	store, middle := gigabyte(t)
 	before := boxtest.ProcessIO(t, "rchar")
 	r, err := store.Open("e1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	text := shown(t, r, rawlog.Query{From: int64(lines / 2), Most: pageLines, Bytes: pageBytes})
+	text := shown(t, r, middle)
 	if strings.Count(text, "\n") != pageLines {
 		t.Fatal(text)
 	}
@@ -185,6 +191,19 @@ func TestRangeOfAGigabyte(t *testing.T) {
 	t.Logf("%d bytes", n)
 	if n > 4<<20 {
 		t.Errorf("%d bytes were read", n)
+	}
+}
+
+// BenchmarkRangeOfAGigabyte is how long that takes: it should be below 20 ms.
+func BenchmarkRangeOfAGigabyte(b *testing.B) {
+	store, middle := gigabyte(b)
+	for b.Loop() {
+		r, err := store.Open("e1")
+		if err != nil {
+			b.Fatal(err)
+		}
+		shown(b, r, middle)
+		r.Close()
 	}
 }
 

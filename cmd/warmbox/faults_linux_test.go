@@ -199,16 +199,9 @@ func (g *guest) load(all *sync.WaitGroup) {
 		}
 		all.Go(func() {
 			r := g.ask("exec", args)
-			switch r["code"] {
-			case "BOX_GONE":
-				if r["status"] != "lost" || r["stdout"] != "up\n" {
-					g.Errorf("%v", r)
-				}
-			case "DOCKER_UNAVAILABLE": // for so long that what became of the box is told later
-				if r["status"] != "running" {
-					g.Errorf("%v", r)
-				}
-			default:
+			lost := r["code"] == "BOX_GONE" && r["status"] == "lost"
+			away := r["code"] == "DOCKER_UNAVAILABLE" && r["status"] == "running" // for so long that the loss is told later
+			if !lost && !away || r["stdout"] != "up\n" {
 				g.Errorf("%v", r)
 			}
 			if log, err := os.ReadFile(fmt.Sprint(r["logPath"])); string(log) != "up\n" {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
 // TestSecondSignal has a server that was told to end wait for what does not end.
@@ -53,7 +55,7 @@ func secondWithoutAgent(t *testing.T, sig syscall.Signal) {
 	if err := agent.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the agent stops", func() bool { return stopped(pid) })
+	soon(t, "the agent stops", func() bool { return enginetest.Stopped(pid) })
 
 	p.signal(t, sig)
 	soon(t, "the server hangs up", func() bool { return !holds(p.cmd.Process.Pid, input) })
@@ -143,19 +145,6 @@ func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
-}
-
-// stopped reports whether every thread of a process is: until one has seen the
-// signal, the others go on.
-func stopped(pid int) bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	for _, thread := range threads {
-		stat, err := os.ReadFile(thread)
-		if _, rest, _ := strings.Cut(string(stat), ") "); err != nil || !strings.HasPrefix(rest, "T") {
-			return false
-		}
-	}
-	return len(threads) > 0
 }
 
 // holds reports whether a process has some file open.

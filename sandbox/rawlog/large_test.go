@@ -7,22 +7,22 @@ import (
 	"testing"
 
 	"github.com/warmbox/warmbox/sandbox/boxtest"
-	. "github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
 // large returns a store with one log of so many bytes, or some more.
-func large(t testing.TB, size int) *Store {
-	s := &Store{Dir: t.TempDir(), MaxRun: 2 << 30}
-	log := s.Create(Meta{Exec: "e1"})
+func large(t testing.TB, size int) *rawlog.Store {
+	s := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
+	log := s.Create(rawlog.Meta{Exec: "e1"})
 	var block bytes.Buffer
 	for n := 0; n < size; n += block.Len() {
 		block.Reset()
 		for i := range 1000 {
 			fmt.Fprintf(&block, "%012d a line of some fifty bytes, as a build prints it\n", n+i)
 		}
-		log.Write(Stdout, block.Bytes())
+		log.Write(rawlog.Stdout, block.Bytes())
 	}
-	log.Write(Stderr, []byte("the last one of very many\n"))
+	log.Write(rawlog.Stderr, []byte("the last one of very many\n"))
 	log.Close()
 	return s
 }
@@ -32,9 +32,9 @@ func large(t testing.TB, size int) *Store {
 func TestLargeLog(t *testing.T) {
 	const much = 4 << 20
 	s := large(t, 64<<20)
-	for name, q := range map[string]Query{
+	for name, q := range map[string]rawlog.Query{
 		"begin": {From: 1, Most: 200}, "middle": {From: 500_000, Most: 200}, "end": {Most: 200},
-		"other stream": {From: 1, Most: 10, Stream: Stderr}, "other stream's end": {Most: 10, Stream: Stderr},
+		"other stream": {From: 1, Most: 10, Stream: rawlog.Stderr}, "other stream's end": {Most: 10, Stream: rawlog.Stderr},
 	} {
 		q.Bytes = 16_000
 		before := boxtest.ProcessIO(t, "rchar")
@@ -62,7 +62,7 @@ func BenchmarkRange(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := r.Read(b.Context(), Query{From: 8_000_000, Most: 200, Bytes: 16_000}); err != nil {
+		if _, err := r.Read(b.Context(), rawlog.Query{From: 8_000_000, Most: 200, Bytes: 16_000}); err != nil {
 			b.Fatal(err)
 		}
 		r.Close()
@@ -80,7 +80,7 @@ func BenchmarkSearch(b *testing.B) {
 			defer r.Close()
 			b.SetBytes(r.Bytes())
 			for b.Loop() {
-				if _, err := r.Read(b.Context(), Query{From: 1, Most: 9, Bytes: 16_000, Match: regexp.MustCompile(pattern)}); err != nil {
+				if _, err := r.Read(b.Context(), rawlog.Query{From: 1, Most: 9, Bytes: 16_000, Match: regexp.MustCompile(pattern)}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -227,7 +227,7 @@ func (e *Engine) Restart() {
 func (e *Engine) Pause() {
 	e.t.Helper()
 	pid := e.signal(syscall.SIGSTOP)
-	e.await("a paused dockerd", e.dockerd, func() bool { return stopped(pid) })
+	e.await("a paused dockerd", e.dockerd, func() bool { return Stopped(pid) })
 }
 
 // Resume ends a pause.

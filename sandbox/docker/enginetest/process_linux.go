@@ -151,9 +151,9 @@ func status(dir string) (state string, parent int) {
 	return fields[0], parent
 }
 
-// stopped reports whether no thread of a process runs. A signal to stop takes
+// Stopped reports whether no thread of a process runs. A signal to stop takes
 // its time with those that are busy.
-func stopped(pid int) bool {
+func Stopped(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	return len(threads) > 0 && !slices.ContainsFunc(threads, func(dir string) bool {
 		state, _ := status(dir)
