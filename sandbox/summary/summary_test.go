@@ -247,7 +247,7 @@ func TestRepeatsAreRead(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----", "MIIEowIBAAKCAQEAtL5jPj1V6WlqgmD2a8gC3Zr4", "-----END RSA PRIVATE KEY-----", "", "a/b/c.go: x", "warning: deprecated", "Traceback (most recent call last):",
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 50 {
+	for range 200 {
 		options := Options{Mask: func(line string) string { return line }}
 		got, want := New(options), New(options)
 		for range 100 {
