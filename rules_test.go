@@ -75,6 +75,7 @@ var mayImport = map[string][]string{
 	"scripts/tryclient":     {},
 
 	"sandbox/docker/enginetest": {},
+	"sandbox/boxtest/weekly":    {},
 }
 
 func TestImportsPointOneWay(t *testing.T) {

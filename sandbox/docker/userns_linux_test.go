@@ -2,7 +2,6 @@ package docker
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,10 +13,9 @@ import (
 	"github.com/docker/docker/api/types/system"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
-
-var engines = flag.Bool("engines", false, "also run the whole suite on an engine that maps user ids")
 
 // mapping starts an engine that maps user ids and has all tests' boxes run
 // there.
@@ -108,9 +106,7 @@ func mappedEscape(t *testing.T, e *enginetest.Engine) {
 }
 
 func TestBoxOnAnEngineThatMapsUsers(t *testing.T) {
-	if !*engines {
-		t.Skip("needs -engines")
-	}
+	weekly.Only(t)
 	mapping(t, DefaultImage)
 	TestBox(t)
 }
