@@ -60,16 +60,18 @@ build() {
 	go build -o bin/warmbox ./cmd/warmbox
 }
 
-# image BASE builds warmbox/sandbox:slim, unless the one that is there came from this Dockerfile and this base.
+# image BASE [TARGET] builds warmbox/sandbox:slim or another target, unless the one that is there came from this
+# Dockerfile and this base.
 image() {
-	local name=warmbox/sandbox:slim recipe
+	local target=${2:-slim} recipe name
+	name=warmbox/sandbox:$target
 	recipe="$(git hash-object Dockerfile.sandbox) $1"
 	find_docker || die "the engine stopped answering"
 	if [ "$("$DOCKER" image inspect -f '{{index .Config.Labels "dev.warmbox.recipe"}}' $name 2>/dev/null)" = "$recipe" ]; then
 		return
 	fi
-	say "building image $name on $1 (a minute or so)"
+	say "building image $name on $1 (a minute or so, full more)"
 	# The proxy arguments count only where the environment has them. A quiet build that fails prints what it kept back.
-	"$DOCKER" build -q --target slim --build-arg "BASE=$1" --label "dev.warmbox.recipe=$recipe" -t $name \
+	"$DOCKER" build -q --target "$target" --build-arg "BASE=$1" --label "dev.warmbox.recipe=$recipe" -t $name \
 		--build-arg http_proxy --build-arg https_proxy --build-arg no_proxy - <Dockerfile.sandbox >/dev/null
 }

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
 var (
-	kills    = flag.Int("kills", 10, "how often TestSweepAfterKills kills the program")
+	kills    = flag.Int("kills", weekly.Or(10, 100), "how often TestSweepAfterKills kills the program")
 	killSeed = flag.Uint64("killseed", rand.Uint64(), "what it draws the moments from")
 )
 

@@ -8,9 +8,10 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
-var programsImage = flag.String("programs", "warmbox/sandbox:full", "with -full, the image whose programs must work under the seccomp profile")
+var programsImage = flag.String("programs", "warmbox/sandbox:full", "in the weekly run, the image whose programs must work under the seccomp profile")
 
 // A program must do under our profile what it does without one. Where an image
 // lacks it, it is left out.
@@ -136,9 +137,7 @@ func TestProgramsUnderTheProfile(t *testing.T) {
 }
 
 func TestMoreProgramsUnderTheProfile(t *testing.T) {
-	if !*full {
-		t.Skip("needs -full")
-	}
+	weekly.Only(t)
 	try(t, sandbox.Spec{Image: *programsImage})
 }
 

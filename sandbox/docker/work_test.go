@@ -1,14 +1,12 @@
 package docker
 
 import (
-	"flag"
 	"testing"
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
-
-var full = flag.Bool("full", false, "also try the large image, which must have been built")
 
 // ordinary is what people do all day, in the order in which they do it.
 var ordinary = []struct{ name, cmd, stdout string }{
@@ -36,9 +34,7 @@ func TestOrdinaryWork(t *testing.T) {
 }
 
 func TestOrdinaryWorkInTheLargeImage(t *testing.T) {
-	if !*full {
-		t.Skip("needs -full")
-	}
+	weekly.Only(t)
 	work(t, sandbox.Spec{Image: "warmbox/sandbox:full"}, append(ordinary, larger...))
 }
 

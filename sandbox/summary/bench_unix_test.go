@@ -4,7 +4,6 @@ package summary
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
 // corpora are logs of several kinds, one of each that costs something else.
@@ -122,10 +123,8 @@ func BenchmarkSummary(b *testing.B) {
 	}
 }
 
-var big = flag.Bool("big", false, "summarise a gigabyte, too")
-
-// TestMemoryIsFlat sees that what is held does not grow with the output, and with
-// -big that a gigabyte is read while a command takes its time to print it.
+// TestMemoryIsFlat sees that what is held does not grow with the output, and in the
+// weekly run that a gigabyte is read while a command takes its time to print it.
 func TestMemoryIsFlat(t *testing.T) {
 	chunk := mixedLog(4 << 20)
 	hold := func(size int) uint64 {
@@ -143,10 +142,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		runtime.KeepAlive(s)
 		return m.HeapAlloc
 	}
-	sizes := []int{4e6, 24e6}
-	if *big {
-		sizes = []int{100e6, 1000e6}
-	}
+	sizes := weekly.Or([]int{4e6, 24e6}, []int{100e6, 1000e6})
 	if small, large := hold(sizes[0]), hold(sizes[1]); large > small+1<<20 {
 		t.Errorf("%d bytes of heap at first, %d after many times as much", small, large)
 	}

@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
 var (
-	kills    = flag.Int("kills", 10, "how often TestKilledAtWork kills the server")
+	kills    = flag.Int("kills", weekly.Or(10, 100), "how often TestKilledAtWork kills the server")
 	killSeed = flag.Uint64("killseed", rand.Uint64(), "what it draws the moments from")
 )
 

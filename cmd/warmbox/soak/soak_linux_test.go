@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
 var (
-	soakTime = flag.Duration("soak", 2*time.Minute, "how long TestSoak goes on")
+	soakTime = flag.Duration("soak", weekly.Or(2*time.Minute, 10*time.Minute), "how long TestSoak goes on")
 	soakSeed = flag.Uint64("soakseed", rand.Uint64(), "what it chooses by what goes wrong, and when")
 )
 
