@@ -29,6 +29,8 @@ var errNoHello = errors.New("the host hung up before its first word")
 // Agent serves one host, or where its box is kept, one after the other.
 type Agent struct {
 	shell    shell
+	domains  domains
+	limits   limits       // that we have, and all that we start
 	names    names        // named shells
 	null     uintptr      // /dev/null, the input of runs that have none
 	initial  map[int]bool // children that we had before we started any
@@ -60,7 +62,10 @@ func newAgent() (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
-	a := &Agent{shell: findShell(), null: uintptr(null), runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{}}
+	a := &Agent{
+		shell: findShell(), domains: findDomains(), limits: readLimits(), null: uintptr(null),
+		runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{},
+	}
 	a.orphans.L = &a.mu
 	for _, pid := range children() {
 		a.initial[pid] = true

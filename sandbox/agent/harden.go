@@ -58,6 +58,7 @@ func catchSignals() {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c)
 	catchRest()
+	dropSentFaults()
 	go func() {
 		for range c {
 		}
@@ -70,6 +71,32 @@ type sigaction [4]uint64
 
 // doNothingPC returns the address of a signal handler that does nothing.
 func doNothingPC() uintptr
+
+// faultsOnlyPC returns the address of a signal handler that calls runtimeHandler for
+// what the kernel says is a fault of this very thread, and drops what was sent.
+func faultsOnlyPC() uintptr
+
+// runtimeHandler is the address of the Go runtime's handler, which is the same for
+// all signals.
+var runtimeHandler uint64
+
+// faults are the signals by which the kernel tells a thread of its own mistake. The
+// runtime takes one that was sent for that too, and dies, unless kill or tgkill sent
+// it. The kernel gives a mistake a positive code, lets nobody else send one, and for
+// these signals also says of those that F_SETSIG asks for that they are none.
+var faults = []syscall.Signal{syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS}
+
+// dropSentFaults keeps the runtime from hearing of faults that are none. What it has
+// said of the signal otherwise, such as the stack to take it on, holds on.
+func dropSentFaults() {
+	for _, sig := range faults {
+		var has sigaction
+		rtSigaction(sig, nil, &has)
+		runtimeHandler = has[0]
+		has[0] = uint64(faultsOnlyPC())
+		rtSigaction(sig, &has, nil)
+	}
+}
 
 // catchRest gives a handler to the signals that the Go runtime leaves alone, 32
 // and 34. The kernel promises to keep signals without a handler from a PID 1, but
@@ -84,7 +111,8 @@ func catchRest() {
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
 		var has sigaction
 		rtSigaction(sig, nil, &has)
-		if byDefault := has[0] == 0; byDefault && sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
+		byDefault := has[0] == 0 || sig == syscall.SIGSTKFLT // which no kernel raises, and the runtime dies of
+		if byDefault && sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
 			rtSigaction(sig, &nothing, nil)
 		}
 	}

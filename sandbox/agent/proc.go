@@ -4,6 +4,7 @@ package agent
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -64,7 +65,7 @@ func childrenOf(pid, tid int) (list []int) {
 		return searchChildren(pid)
 	}
 	if len(text) > len(buf)-16 { // there may be more
-		text, _ = os.ReadFile(path)
+		text = readWhole(path)
 	}
 	for _, f := range bytes.Fields(text) {
 		if n, err := strconv.Atoi(string(f)); err == nil {
@@ -83,9 +84,8 @@ var childrenListed = sync.OnceValue(func() bool {
 
 // searchChildren finds them among all processes.
 func searchChildren(pid int) (list []int) {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil {
+	for _, name := range namesIn("/proc") {
+		if n, err := strconv.Atoi(name); err == nil {
 			if p, ok := readProc(n); ok && p.ppid == pid {
 				list = append(list, n)
 			}
@@ -99,10 +99,9 @@ func (p proc) kids() []int {
 	if p.threads <= 1 {
 		return childrenOf(p.pid, p.pid)
 	}
-	tasks, _ := os.ReadDir(procPath(p.pid, "task"))
 	var list []int
-	for _, t := range tasks {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
+	for _, name := range namesIn(procPath(p.pid, "task")) {
+		if tid, err := strconv.Atoi(name); err == nil {
 			list = append(list, childrenOf(p.pid, tid)...)
 		}
 	}
@@ -128,17 +127,17 @@ func (p proc) mark() (mark string, sure bool) {
 
 // environ returns the environment as far as the mark, if that is in it.
 func (p proc) environ() []byte {
-	f, err := os.Open(procPath(p.pid, "environ"))
+	fd, err := openToLook(procPath(p.pid, "environ"))
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
+	defer unix.Close(fd)
 	text := make([]byte, 4096)
 	have := 0
 	for have < maxEnviron {
-		n, err := f.Read(text[have:])
-		have += n
-		if err != nil || n == 0 || findMark(text[:have]) != "" {
+		n, err := unix.Read(fd, text[have:])
+		have += max(n, 0)
+		if err != nil || n <= 0 || findMark(text[:have]) != "" {
 			break
 		}
 		if have == len(text) {
@@ -193,11 +192,35 @@ func (p proc) lives() bool {
 
 // readInto reads the beginning of a file without asking for its size.
 func readInto(buf []byte, path string) []byte {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := openToLook(path)
 	if err != nil {
 		return nil
 	}
 	defer unix.Close(fd)
 	n, _ := unix.Read(fd, buf)
 	return buf[:max(n, 0)]
+}
+
+// readWhole reads all of a file, or of what was there of its process.
+func readWhole(path string) []byte {
+	fd, err := openToLook(path)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	text, _ := io.ReadAll(f)
+	return text
+}
+
+// namesIn lists a directory.
+func namesIn(path string) []string {
+	fd, err := openToLook(path)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	return names
 }

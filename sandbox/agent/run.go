@@ -124,7 +124,8 @@ func (r *run) spawn(body wire.StartBody) (step string, err error) {
 
 // spawnNew makes what the run needs and starts a shell for it.
 func (r *run) spawnNew(dir string, body wire.StartBody) (step string, err error) {
-	p := program{dir: dir, env: r.environ(body.Env)}
+	r.agent.checkLimits()
+	p := program{dir: dir, env: r.environ(body.Env), tty: r.tty}
 	defer func() { p.files.close(r.agent.null) }()
 	for _, s := range []struct {
 		step string
@@ -134,7 +135,7 @@ func (r *run) spawnNew(dir string, body wire.StartBody) (step string, err error)
 		{wire.StepPipe, r.pipes},
 		{wire.StepShell, r.enter},
 		{wire.StepPipe, r.command},
-		{wire.StepExec, r.fork},
+		{wire.StepExec, r.begin},
 	} {
 		if err := s.do(&p, body); err != nil {
 			r.release()
@@ -142,14 +143,6 @@ func (r *run) spawnNew(dir string, body wire.StartBody) (step string, err error)
 		}
 	}
 	return "", nil
-}
-
-// program is what is to be started.
-type program struct {
-	argv  []string
-	env   []string
-	dir   string
-	files fds
 }
 
 // resolve finds out whether a command can run in dir, which the fork alone
@@ -236,13 +229,15 @@ func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 	return os.NewFile(uintptr(fd[0]), "pipe"), nil
 }
 
-// fork starts the shell and notes it before anybody can reap it.
-func (r *run) fork(p *program, _ wire.StartBody) error {
-	attr := &syscall.ProcAttr{Dir: p.dir, Env: p.env, Files: p.files, Sys: &syscall.SysProcAttr{Setsid: true, Setctty: r.tty}}
+// begin starts the shell and notes it before anybody can reap it.
+func (r *run) begin(p *program, _ wire.StartBody) error {
 	a := r.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pid, err := syscall.ForkExec(p.argv[0], p.argv, attr)
+	if !a.domains.apart() {
+		a.discardSpares()
+	}
+	pid, err := a.fork(p)
 	if err != nil {
 		return err
 	}
@@ -313,7 +308,9 @@ func (r *run) finish(body wire.StartBody) {
 	r.agent.mu.Lock()
 	delete(r.agent.runs, r.id)
 	r.agent.mu.Unlock()
-	if !open {
+	if open {
+		r.agent.refill()
+	} else {
 		r.agent.replaceSpare()
 	}
 }

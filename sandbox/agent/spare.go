@@ -37,12 +37,12 @@ const (
 // all there is to do, in its processes. What still shows is in the comment of
 // the package.
 //
-// Commands have the spare's user id. A socket cannot be opened through /proc, as
-// a pipe could, so none of them can speak to a spare that waits; one into whose
-// output they have written is not used. Nothing keeps them from killing it, and then
-// a new shell is taken, nor from tracing it, which they can do to every command that
-// runs beside them: what they gain is that they need not run any more when it does.
-// Where a run is killed the spares are too.
+// Commands have the spare's user id. What waits is kept from them all the same: it
+// is in a domain of its own (see domains), so they can neither trace it nor open what
+// it has, and where there are no domains it does not wait while any of them lives. One
+// into whose output somebody has written is not used. Nothing keeps commands from
+// sending it signals, and where one has killed it a new shell is taken, nor from
+// setting its priority and its processors. Where a run is killed the spares are too.
 type spare struct {
 	pid  int
 	tree *tree
@@ -113,10 +113,8 @@ func (a *Agent) newSpare(script int) (*spare, error) {
 	unix.SetNonblock(ends[0], true)
 	s.talk = os.NewFile(uintptr(ends[0]), "spare")
 	files = append(files, uintptr(ends[1]))
-	attr := &syscall.ProcAttr{
-		Dir: a.dir, Env: latest(slices.Concat([]string{bashEnv}, a.env)), Files: append(files, uintptr(script)), Sys: &syscall.SysProcAttr{Setsid: true},
-	}
-	s.pid, err = syscall.ForkExec(a.shell.path, []string{a.shell.path, "-c", roomKeeper}, attr)
+	env := latest(slices.Concat([]string{bashEnv}, a.env))
+	s.pid, err = a.fork(&program{argv: []string{a.shell.path, "-c", roomKeeper}, env: env, dir: a.dir, files: append(files, uintptr(script))})
 	if err != nil {
 		s.close()
 		return nil, err

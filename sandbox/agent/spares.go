@@ -50,6 +50,9 @@ func (a *Agent) renewSpares(usual int) {
 	s := &a.spares
 	a.discardSpares()
 	s.usual = min(usual, mostSpares)
+	if !a.domains.apart() {
+		s.usual = min(s.usual, 1) // whoever takes it ends the others
+	}
 	if !a.shell.bash || !plainStart(a.env) {
 		s.usual = 0
 	}
@@ -100,9 +103,10 @@ func (a *Agent) addSpare() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &a.spares
-	if s.held > 0 || s.standing() >= s.want {
+	if s.held > 0 || s.standing() >= s.want || !a.domains.apart() && a.occupied() {
 		return false
 	}
+	a.checkLimits()
 	next, err := a.newSpare(s.script)
 	if err != nil {
 		return false // the box is full, or the directory gone: after the next run it may not be
@@ -190,9 +194,13 @@ func (a *Agent) holdSpares() {
 }
 
 // discardSpares ends all there are. The caller holds a.mu.
-func (a *Agent) discardSpares() {
+func (a *Agent) discardSpares() { a.discardBut(nil) }
+
+func (a *Agent) discardBut(kept *spare) {
 	for _, one := range a.spares.all {
-		a.discard(one)
+		if one != kept {
+			a.discard(one)
+		}
 	}
 	a.spares.ready = nil
 }
@@ -223,6 +231,9 @@ func (r *run) takeSpare(dir string, body wire.StartBody) bool {
 	for len(s.ready) > 0 {
 		one := s.ready[len(s.ready)-1]
 		s.ready = s.ready[:len(s.ready)-1]
+		if !a.domains.apart() {
+			a.discardBut(one)
+		}
 		if err := one.give(dir, body); err != nil {
 			a.discard(one)
 			continue
@@ -233,7 +244,7 @@ func (r *run) takeSpare(dir string, body wire.StartBody) bool {
 		r.note(one.pid)
 		return true
 	}
-	if s.want > 0 { // else none gets ready here
+	if s.want > 0 && a.domains.apart() { // else none gets ready here, or no more than one
 		s.want = min(s.want+1, mostSpares)
 		s.calm.Reset(calmTime)
 	}

@@ -180,6 +180,7 @@ func (a *Agent) adopt(c *census, t *tree) {
 
 // leftover returns what still runs of a run whose shell has ended.
 func (a *Agent) leftover(r *run) (list []wire.Proc) {
+	a.checkLimits()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.adopted() {

@@ -84,6 +84,10 @@ func ourProfile() profile {
 		allow("clone", masked(0, newNamespaces, 0)),
 		// Its flags lie in memory, where a filter cannot look. libc falls back to clone.
 		{Names: []string{"clone3"}, Action: "SCMP_ACT_ERRNO", ErrnoRet: enosys},
+		// Limits may be set by a process of itself, and read of any. The kernel lets a
+		// user set them of all that is his, and so of the agent and of what runs beside.
+		allow("prlimit64", is(0, ownPid)),
+		allow("prlimit64", is(2, readOnly)),
 	}
 	for _, persona := range []uint64{0, noRandomAddresses, askPersonality} {
 		rules = append(rules, allow("personality", is(0, persona)))
@@ -97,6 +101,9 @@ func ourProfile() profile {
 
 const (
 	enosys = 38
+
+	ownPid   = 0
+	readOnly = 0 // no new limit is given
 
 	// newNamespaces are clone's flags for a name space of any kind. In one for
 	// users a command would have every capability, and with it what only root
@@ -151,7 +158,7 @@ func allowedCalls() []string {
 		// starts the agent under this profile; commands lack the capability.
 		`arch_prctl capget capset execve execveat exit exit_group fork getegid geteuid getgid getgroups getpgid
 		getpgrp getpid getppid getpriority getresgid getresuid getrlimit getrusage getsid gettid getuid ioprio_get
-		ioprio_set prctl prlimit64 rseq set_robust_list get_robust_list set_tid_address setfsgid setfsuid setgid
+		ioprio_set prctl rseq set_robust_list get_robust_list set_tid_address setfsgid setfsuid setgid
 		setgroups setpgid setpriority setregid setresgid setresuid setreuid setrlimit setsid setuid uretprobe vfork
 		wait4 waitid`,
 		`sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr sched_getparam

@@ -109,6 +109,12 @@ var probes = []probe{
 	{"what is read can be run", `call(135, 0x0400000)`, "refused"},
 	{"io_uring", `call(425, 8, buf)`, "refused"},
 	{"unshare", `call(272, 0x10000000)`, "refused"},
+	{"one's own limits", `call(302, 0, 7, buf, 0)`, "ok"},
+	{"reading another's limits", `call(302, 1, 7, 0, buf)`, "ok"},
+	{"another's limits", `call(302, 1, 7, buf, 0)`, "refused"},
+	{"one's own by number", `call(302, __import__("os").getpid(), 7, buf, 0)`, "refused"},
+	{"another's behind high bits", `call(302, 1 | 1 << 32, 7, buf, 0)`, "refused"},
+	{"a domain", `call(444, 0, 0, 1)`, "ok"},
 	{"message queues", `call(68, 0x77, 0o1600)`, "ok"},
 }
 

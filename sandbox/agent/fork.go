@@ -1,0 +1,167 @@
+//go:build linux
+
+package agent
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// program is what is to be started.
+type program struct {
+	argv  []string
+	env   []string
+	dir   string
+	files fds
+	tty   bool // its input becomes its terminal
+}
+
+// fork starts a program as the leader of a session of its own, and in the domain of
+// its own that keeps other runs from it. It is what syscall.ForkExec does, which has
+// no place for a domain: to enter one on a thread and fork there would cost that
+// thread, and where a box is at its process limit the runtime gets no other.
+//
+// Until the program runs, the child has our memory, which commands cannot trace.
+// The caller holds a.mu, so that nobody reaps a child that fails.
+func (a *Agent) fork(p *program) (pid int, err error) {
+	c, err := newChild(p, a.domains)
+	if err != nil {
+		return 0, err
+	}
+	upid, errno := c.start()
+	runtimeAfterFork()
+	switch {
+	case errno != 0:
+		return 0, errno
+	case c.failed != 0:
+		for err = syscall.EINTR; err == syscall.EINTR; {
+			_, err = syscall.Wait4(int(upid), nil, 0, nil)
+		}
+		return 0, c.failed
+	}
+	return int(upid), nil
+}
+
+// child is what a new process needs between its birth and its program. Both have it,
+// since they share our memory meanwhile.
+type child struct {
+	argv, env []*byte
+	dir       *byte // nil: ours
+	files     []int
+	spare     int     // a descriptor above all of ours that it needs
+	tty       uintptr // 0 or 1
+	domain    int     // a ruleset, or -1
+	failed    syscall.Errno
+}
+
+func newChild(p *program, d domains) (*child, error) {
+	c := &child{domain: d.ruleset}
+	var err error
+	if c.argv, err = syscall.SlicePtrFromStrings(p.argv); err != nil {
+		return nil, err
+	}
+	if c.env, err = syscall.SlicePtrFromStrings(p.env); err != nil {
+		return nil, err
+	}
+	if p.dir != "" {
+		if c.dir, err = syscall.BytePtrFromString(p.dir); err != nil {
+			return nil, err
+		}
+	}
+	c.spare = max(len(p.files), c.domain)
+	for _, fd := range p.files {
+		c.files = append(c.files, int(fd))
+		c.spare = max(c.spare, int(fd))
+	}
+	c.spare++
+	if p.tty {
+		c.tty = 1
+	}
+	return c, nil
+}
+
+// start makes the process, which never comes back from here. As in package syscall,
+// the frame is the child's own: our thread stands still until the program runs, and
+// then leaves it at once. In between nothing may allocate, grow the stack or be
+// instrumented, and no variable may be declared, so all calls are to the kernel.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func (c *child) start() (pid uintptr, errno syscall.Errno) {
+	var (
+		i      int
+		errno2 uintptr
+	)
+	runtimeBeforeFork()
+	pid, errno2 = rawVfork(unix.SYS_CLONE, unix.CLONE_VFORK|unix.CLONE_VM|uintptr(unix.SIGCHLD), 0, 0)
+	if errno2 != 0 || pid != 0 {
+		return pid, syscall.Errno(errno2)
+	}
+
+	runtimeAfterForkInChild()
+	if _, _, c.failed = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); c.failed != 0 {
+		goto fail
+	}
+	if c.dir != nil {
+		if _, _, c.failed = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); c.failed != 0 {
+			goto fail
+		}
+	}
+	// The ruleset first, and then all that others would be put on.
+	if c.domain >= 0 {
+		if _, _, c.failed = syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(c.domain), 0, 0); c.failed != 0 {
+			goto fail
+		}
+	}
+	for i = 0; i < len(c.files); i++ {
+		if c.files[i] < i {
+			if _, _, c.failed = syscall.RawSyscall(unix.SYS_DUP3, uintptr(c.files[i]), uintptr(c.spare), unix.O_CLOEXEC); c.failed != 0 {
+				goto fail
+			}
+			c.files[i] = c.spare
+			c.spare++
+		}
+	}
+	for i = 0; i < len(c.files); i++ {
+		if c.files[i] == i { // for dup3 that would be a mistake
+			if _, _, c.failed = syscall.RawSyscall(unix.SYS_FCNTL, uintptr(i), unix.F_SETFD, 0); c.failed != 0 {
+				goto fail
+			}
+			continue
+		}
+		if _, _, c.failed = syscall.RawSyscall(unix.SYS_DUP3, uintptr(c.files[i]), uintptr(i), 0); c.failed != 0 {
+			goto fail
+		}
+	}
+	if c.tty != 0 {
+		if _, _, c.failed = syscall.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1); c.failed != 0 {
+			goto fail
+		}
+	}
+	_, _, c.failed = syscall.RawSyscall(unix.SYS_EXECVE,
+		uintptr(unsafe.Pointer(c.argv[0])), uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
+
+fail:
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT, 253, 0, 0)
+	}
+}
+
+// rawVfork makes a system call from which two processes return on one stack: it keeps
+// its return address where the child cannot overwrite it.
+func rawVfork(trap, a1, a2, a3 uintptr) (r1, errno uintptr)
+
+// What the runtime wants to be told of a fork: it holds signals back and lets no stack
+// grow meanwhile. These names it keeps for programs that fork by themselves.
+
+//go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
+func runtimeBeforeFork()
+
+//go:linkname runtimeAfterFork syscall.runtime_AfterFork
+func runtimeAfterFork()
+
+//go:linkname runtimeAfterForkInChild syscall.runtime_AfterForkInChild
+func runtimeAfterForkInChild()
