@@ -51,11 +51,14 @@ func start(t testing.TB, env ...string) *host {
 }
 
 // launch starts an agent that awaits its Hello.
-func launch(t testing.TB) *host {
+func launch(t testing.TB) *host { return launchTo(t, os.Stderr) }
+
+// launchTo has the agent say on stderr what it says.
+func launchTo(t testing.TB, stderr io.Writer) *host {
 	t.Helper()
 	h := &host{t: t, cmd: exec.Command("/proc/self/exe", "serve", "--stdio")}
 	h.cmd.Env = append(os.Environ(), agentEnv+"=1")
-	h.cmd.Stderr = os.Stderr
+	h.cmd.Stderr = stderr
 	in, err := h.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

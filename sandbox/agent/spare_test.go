@@ -21,10 +21,16 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// spareHost starts an agent that has spares, or none.
-func spareHost(t testing.TB, spares int, dir string) *host {
+// spareHost starts an agent that has spares, or none, and keeps what runs apart as it
+// does in a box.
+func spareHost(t testing.TB, spares int, dir string) (h *host) {
 	t.Helper()
-	h := launch(t)
+	asInABox(t, func() { h = launch(t) })
+	return hello(t, h, spares, dir)
+}
+
+func hello(t testing.TB, h *host, spares int, dir string) *host {
+	t.Helper()
 	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: dir, Spares: spares, Env: commandEnv()})
 	if f, err := h.r.Read(); err != nil || f.Kind != wire.Hello {
 		t.Fatalf("%v, %v", f.Kind, err)
@@ -119,8 +125,12 @@ func inPlain(t testing.TB, dir, cmd string) outcome {
 	c.Dir, c.Stdout, c.Stderr = dir, &out, &stderr
 	c.Env = append([]string{"WARMBOX_RUN=0123456789abcdef"}, commandEnv()...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var err error
+	asInABox(t, func() { err = c.Start() })
 	defer time.AfterFunc(20*time.Second, func() { c.Process.Kill() }).Stop()
-	err := c.Run()
+	if err == nil {
+		err = c.Wait()
+	}
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
@@ -186,6 +196,7 @@ var boxDiffers = regexp.MustCompile(`^ulimit|/limits`)
 // TestSpareIsNoOther runs commands on a spare, in a new shell of the agent, and in
 // a bash of nobody's.
 func TestSpareIsNoOther(t *testing.T) {
+	needDomains(t)
 	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // what started us may have left open
 	dir := t.TempDir()
 	on, off := spareHost(t, 1, dir), spareHost(t, 0, dir)
@@ -416,6 +427,7 @@ func TestSparesLeaveNothing(t *testing.T) {
 // TestSparesAdapt sees that many stand ready after many were wanted, and one again
 // later; and where none is wanted, none.
 func TestSparesAdapt(t *testing.T) {
+	needDomains(t)
 	t.Parallel()
 	h := spareHost(t, 1, t.TempDir())
 	none := spareHost(t, 0, t.TempDir())
@@ -472,6 +484,7 @@ func wakeups(pids []int) (list []int) {
 // That a run has started is told also where it says nothing itself, and where the
 // end of another has stopped the timer.
 func TestStartedIsTold(t *testing.T) {
+	needDomains(t)
 	h := spareHost(t, 2, t.TempDir())
 	h.awaitSpares(2)
 	h.run(wire.StartBody{Cmd: "true"})
