@@ -30,7 +30,7 @@
 //   - PIPESTATUS before the first pipeline: it is 0 where it would be unset, and
 //     BASH_ARGC, which holds a 0 where it would be empty,
 //   - the order of variables in an environment, where its own call gives some,
-//   - the shells that wait beside it.
+//   - the shells that wait beside it, but not into them.
 //
 // Where its host keeps the box it outlives the host, for as long as that said: it
 // looks for the next one, and keeps the last 16 MB of what runs print for it. What
@@ -39,7 +39,10 @@
 //
 // It trusts neither side. Commands run with the same user id, so it makes itself
 // non-dumpable before anything else runs (they can then neither trace it nor
-// open what it has open) and catches every signal. It never forks to kill, and
+// open what it has open), catches every signal, and drops those that claim to be its
+// own faults. From each other it keeps them by Landlock, where the kernel has it: a
+// run can trace what it started, and no other run, nor a spare. Files and signals they
+// share. Where a limit of its own is lowered it ends. It never forks to kill, and
 // its threads stand ready, so that a box at its process limit can still be
 // emptied. It decides nothing: time limits, logs and policy are the host's.
 package agent

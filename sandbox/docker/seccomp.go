@@ -116,8 +116,8 @@ const (
 	askPersonality    = 0xffffffff // changes nothing
 
 	// tracing is for gdb, strace and the leak sanitizer, and all three calls are
-	// one power. It does no harm here: the agent cannot be traced, and whoever
-	// else runs in a box is the same user.
+	// one power. It does no harm here: the agent cannot be traced, and each run
+	// is in a Landlock domain of its own, out of which nobody traces.
 	tracing = `ptrace process_vm_readv process_vm_writev`
 
 	// safeTracing is the first kernel in which a tracer cannot change a call
@@ -167,7 +167,8 @@ func allowedCalls() []string {
 		`futex futex_requeue futex_wait futex_waitv futex_wake`,
 		`kill pause pidfd_open pidfd_send_signal restart_syscall rt_sigaction rt_sigpending rt_sigprocmask
 		rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sigaltstack tgkill tkill`,
-		// What only takes power away.
+		// What only takes power away. The agent needs Landlock; an engine whose
+		// libseccomp does not know the names leaves it out, and the agent does without.
 		`landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp`,
 		// Time, chance, and what machine this is.
 		`alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer time
