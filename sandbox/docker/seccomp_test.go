@@ -146,11 +146,16 @@ func TestProfileInABox(t *testing.T) {
 // started returns a box with an empty workspace that its commands may write.
 func started(t *testing.T, spec sandbox.Spec) *sandbox.Box {
 	t.Helper()
+	return startedAs(t, Config{}, spec)
+}
+
+func startedAs(t *testing.T, c Config, spec sandbox.Spec) *sandbox.Box {
+	t.Helper()
 	if spec.Workspace == "" {
 		spec.Workspace = t.TempDir()
 	}
 	give(spec.Workspace, 1000, 1000)
-	box, _, err := boxtest.Manager(t, launcher(t, Config{}), spec).Start(t.Context(), "", sandbox.Request{})
+	box, _, err := boxtest.Manager(t, launcher(t, c), spec).Start(t.Context(), "", sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,5 +171,22 @@ func copied(t *testing.T, name, dir string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLoweredLimitEndsTheBox lets commands set limits of the agent, which the engine's
+// own profile does: nothing is then hidden by it, since the box ends and says why.
+func TestLoweredLimitEndsTheBox(t *testing.T) {
+	box := startedAs(t, Config{SeccompProfile: EngineSeccomp}, sandbox.Spec{Spares: 1})
+	for range 3 { // spares are born and taken as ever
+		boxtest.Expect(t, box, "ls /nonexistent 2>/dev/null; echo fine; exit 7", 7, "fine\n")
+	}
+	run, err := box.Exec(t.Context(), sandbox.Command{Cmd: `setsid sleep 4400 >/dev/null 2>&1 & python3 -c "import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (3, 3))"`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-run.Done()
+	if e := run.Exit(); e.Status != sandbox.Lost || !strings.Contains(e.Err.Error(), "a command lowered RLIMIT_NOFILE") {
+		t.Errorf("%s, exit %d, %v, left over %v", e.Status, e.Code, e.Err, e.Leftover)
 	}
 }
