@@ -37,7 +37,7 @@ func (l limits) lowered(before limits) string {
 // kernel allows to whoever has our user id and our filter of system calls does not.
 // With another filter it is asked before something is started, which has our limits,
 // and before we look for what is left over, for which we need descriptors. What was
-// lowered cannot be raised again.
+// lowered cannot be raised again. The caller does not hold a.mu.
 func (a *Agent) checkLimits() {
 	if a.domains.sealed {
 		return
@@ -47,17 +47,14 @@ func (a *Agent) checkLimits() {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "warmbox agent: a command lowered %s for the agent, which cannot be undone, so the box ends; a seccomp profile that refuses prlimit64 for other processes prevents it\n", what)
-	if initProcess() {
-		os.Exit(1)
-	}
-	go func() { // whoever calls holds what this takes
+	if !initProcess() { // else the kernel does it
 		a.endAll()
-		os.Exit(1)
-	}()
+	}
+	os.Exit(1)
 }
 
 // blindTime is how long an agent may be unable to look at its processes.
-const blindTime = time.Second
+const blindTime = giveUpTime
 
 // openToLook opens a file of /proc. An error says that the process is gone, or lets
 // nobody look, and never that we lack a descriptor or memory: a look that fails for

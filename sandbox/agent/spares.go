@@ -100,13 +100,13 @@ func (a *Agent) refill() {
 }
 
 func (a *Agent) addSpare() bool {
+	a.checkLimits()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &a.spares
 	if s.held > 0 || s.standing() >= s.want || !a.domains.apart() && a.occupied() {
 		return false
 	}
-	a.checkLimits()
 	next, err := a.newSpare(s.script)
 	if err != nil {
 		return false // the box is full, or the directory gone: after the next run it may not be

@@ -79,6 +79,37 @@ while True:
     time.sleep(0.01)
 `
 
+// own traces what it started itself, as a debugger does.
+const own = strangers + `
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    time.sleep(60)
+while os.getsid(pid) != pid: time.sleep(0.001)
+if failed(libc.process_vm_readv(pid, vec, 1, ptr(ctypes.addressof(byte), 8), 1, 0)): print("refused its memory")
+if failed(libc.ptrace(16, pid, 0, 0)): print("refused to be traced")
+os.waitpid(pid, 0)
+os.kill(pid, 9)
+print("refused nothing")
+`
+
+// moving has files change their directories in each file system that commands write.
+const moving = `
+set -e
+for base in "$PWD" /tmp "$HOME"; do
+	mkdir -p "$base/move/a/b" "$base/move/c"
+	cd "$base/move"
+	echo x >a/b/f
+	mv a/b/f c/g
+	ln c/g a/h
+	mv a/b c/
+	mv c/b .
+	mv a/h c/h
+	cat c/h
+	cd "$OLDPWD"
+	rm -r "$base/move"
+done`
+
 const haveNoPython = "command -v python3 >/dev/null || { echo no python3; exit; }\n"
 
 func python(script string) string {
@@ -93,6 +124,7 @@ func testStrangers(t *testing.T, s *suite) {
 	if sh(t, box, haveNoPython).stdout != "" {
 		t.Skip("the image has no python3")
 	}
+	want(t, sh(t, box, python(own)), 0, "refused nothing\n")
 	beside := start(t, box, sandbox.Command{Cmd: python(always)})
 	printed(t, beside, "on")
 	onSpares := 0
