@@ -47,8 +47,10 @@ func guardOf(program string) guard {
 
 func (k *checker) guarded(judge guard, words []word) error {
 	name := words[0].text
-	for _, w := range words[1:] {
-		if !w.static {
+	for i, w := range words[1:] {
+		// git may be given an unknown text, such as a message, where options.parse
+		// sees that it can be nothing else.
+		if !w.static && !(name == "git" && w.single && i > 0) {
 			return denied("Write the arguments of "+name+" out, quoted where needed.", "%s can run other programs, so its arguments must be known beforehand: %s", name, w.raw)
 		}
 		if w.glob == 0 || w.glob > 0 && w.text[0] == '-' {
@@ -92,9 +94,6 @@ func known(words []word, command []word) error {
 func (k *checker) wrapper(words []word) error {
 	name := words[0].text
 	args := words[1:]
-	if name == "nice" && len(args) > 0 && isNumber(strings.TrimPrefix(args[0].text, "-")) {
-		args = args[1:]
-	}
 	_, command, err := wrapperOptions(name).parse(args)
 	if err != nil {
 		return err
@@ -117,7 +116,7 @@ func wrapperOptions(name string) options {
 	case "timeout":
 		o.flags, o.values, o.long = "v", "sk", "foreground preserve-status verbose signal= kill-after="
 	case "nice":
-		o.values, o.long = "n", "adjustment="
+		o.values, o.long, o.numbers, o.dashed = "n", "adjustment=", true, "n adjustment" // nice 5 would run 5
 	case "time":
 		o.flags = "p"
 	case "setsid":
@@ -181,28 +180,53 @@ func (k *checker) xargs(words []word) error {
 	return k.inner("xargs", command, true)
 }
 
+const (
+	findTests  = "-H -L -P -a -and -o -or -not -depth -d -mount -xdev -noleaf -daystart -follow -nowarn -warn -ignore_readdir_race -noignore_readdir_race -empty -executable -readable -writable -nouser -nogroup -true -false -print -print0 -ls -prune -quit -help --help -version --version -O0 -O1 -O2 -O3"
+	findValues = "-name -iname -path -ipath -wholename -iwholename -lname -ilname -regex -iregex -regextype -type -xtype -fstype -maxdepth -mindepth -newer -anewer -cnewer -newermt -newerat -newerct -newermm -samefile -user -group -context -printf"
+	findCounts = "-size -mtime -mmin -atime -amin -ctime -cmin -perm -links -inum -uid -gid -used" // -7 is a value of theirs
+)
+
+// find knows which of its words are tests, and which have a value. It may not
+// delete or write: not -delete, -fprint, -fls.
 func (k *checker) find(words []word) error {
-	for rest := words[1:]; len(rest) > 0; rest = rest[1:] {
+	for rest := words[1:]; len(rest) > 0; {
 		w := rest[0].text
-		if strings.HasPrefix(w, "-fprint") {
-			w = "-fprint"
-		}
-		switch w {
-		case "-delete", "-fprint", "-fls", "-files0-from":
-			return denied("Only finding is allowed, and -exec with commands that are.", "%s is not allowed for find", w)
-		case "-exec", "-execdir", "-ok", "-okdir":
+		switch {
+		case len(w) < 2 || w[0] != '-', slices.Contains(strings.Fields(findTests), w):
+			rest = rest[1:]
+		case slices.Contains(strings.Fields(findValues+" "+findCounts), w):
+			if len(rest) < 2 {
+				return denied("Give it one.", "%s of find has no value", w)
+			}
+			count := slices.Contains(strings.Fields(findCounts), w)
+			if v := rest[1]; v.glob >= 0 || strings.HasPrefix(v.text, "-") && !(count && isFindCount(v.text[1:])) {
+				return denied("Quote a pattern, and write [-] for a dash that it begins with.", "%s is not allowed behind %s: it may be an option", v.raw, w)
+			}
+			rest = rest[2:]
+		case slices.Contains(strings.Fields("-exec -execdir -ok -okdir"), w):
 			command, ok := findCommand(rest[1:])
 			if !ok {
 				return denied(`End it with \; or with {} +.`, "%s of find has no end that is known", w)
 			}
 			fed := slices.ContainsFunc(command, func(w word) bool { return strings.Contains(w.text, "{}") })
+			if i := slices.IndexFunc(command, func(w word) bool { return w.glob >= 0 }); i >= 0 {
+				return denied("Quote it.", "the pattern %s is not allowed behind %s: it may become the ; that ends the command", command[i].raw, w)
+			}
 			if err := k.inner("find "+w, command, fed); err != nil {
 				return err
 			}
-			rest = rest[len(command)+1:]
+			rest = rest[len(command)+2:]
+		default:
+			return denied("Only finding is allowed, and -exec with commands that are.", "%s is not allowed for find", w)
 		}
 	}
 	return nil
+}
+
+// isFindCount tells what may stand behind the dash: a number with a unit, or
+// permissions.
+func isFindCount(s string) bool {
+	return s != "" && strings.Trim(s, digits+"bcwkMGugoarxst+=,") == "" && strings.IndexByte(digits+"ugoa+=", s[0]) >= 0
 }
 
 // findCommand returns the words up to a ; or a + behind {}. A + that stands

@@ -5,45 +5,96 @@ import (
 	"strings"
 )
 
-// options are those that a guarded program may be given. All others are
-// refused, abbreviations of long ones too.
+// options are the grammar of a guarded program: all that it may be given, and
+// which of it takes a value. What is not written here is refused, abbreviations
+// of long options too, so that an option that nobody has thought of runs nothing.
+//
+// What a program takes for a value and what for an option must be read as the
+// program reads it: in -e -- -Ox the -- is the value of -e, and -Ox an option.
+// Two rules hold whether or not a grammar has that right. A value of its own word
+// never begins with a dash, and behind a -- nothing does if the word before the
+// -- is an option.
 type options struct {
 	flags  string // letters that take no value
 	values string // letters with a value in the same word or the next
 	glued  string // letters whose value, if there is one, is in the same word
 	long   string // names; one with = takes a value, one with ? may have one behind a =
 
+	only    map[string]string // the values that an option may have, by its name; "" is for all operands
+	unknown string            // names of options whose value may expand, in quotes
+	dashed  string            // names of options whose value may begin with a dash: all versions take one
+
 	operandsEnd bool // the first operand ends them, as with wrappers
+	numbers     bool // -5 is an option
+	negated     bool // --no-x is one where --x is
 }
 
 type option struct{ name, value string }
 
 // parse splits arguments into options and operands.
 func (o options) parse(words []word) (given []option, operands []word, err error) {
+	afterOption := false
 	for len(words) > 0 {
 		w := words[0]
 		switch {
-		case w.text == "--":
-			return given, append(operands, words[1:]...), nil
-		case w.text == "-" || !strings.HasPrefix(w.text, "-"):
+		case w.text == "--" && w.static:
+			operands = append(operands, words[1:]...)
+			if afterOption && !o.operandsEnd && slices.ContainsFunc(words[1:], dashes) {
+				return nil, nil, denied("Write an operand before the --, or leave the one with the dash away.", "%s behind -- is not allowed there: -- may be the value of the option before it", w.raw)
+			}
+			return given, operands, nil
+		case w.text == "-" || !dashes(w):
 			if o.operandsEnd {
 				return given, append(operands, words...), nil
 			}
-			operands = append(operands, w)
-			words = words[1:]
+			operands, words, afterOption = append(operands, w), words[1:], false
 			continue
+		case !w.static:
+			return nil, nil, denied("Write it out, or behind --.", "%s may be an option, so it must be known beforehand", w.raw)
 		}
-		next := o.cluster
-		if strings.HasPrefix(w.text, "--") {
-			next = o.longOption
+		more, rest, err := o.option(words)
+		if err != nil {
+			return nil, nil, err
 		}
-		more, rest, ok := next(words)
-		if !ok {
-			return nil, nil, denied("", "the option %s is not one that is known to be harmless", w.raw)
-		}
-		given, words = append(given, more...), rest
+		given, words, afterOption = append(given, more...), rest, true
 	}
 	return given, operands, nil
+}
+
+// dashes reports whether a word is, or may be, an option.
+func dashes(w word) bool { return !w.static || len(w.text) > 1 && w.text[0] == '-' }
+
+// option reads one word of options, with the value of the last one.
+func (o options) option(words []word) (given []option, rest []word, err error) {
+	w := words[0]
+	next := o.cluster
+	if strings.HasPrefix(w.text, "--") {
+		next = o.longOption
+	} else if o.numbers && isNumber(w.text[1:]) {
+		return []option{{"number", w.text[1:]}}, words[1:], nil
+	}
+	given, rest, ok := next(words)
+	if !ok {
+		return nil, nil, unknownOption(w)
+	}
+	last := given[len(given)-1]
+	if len(words)-len(rest) > 1 {
+		if v := words[1]; !v.static && !(v.single && slices.Contains(strings.Fields(o.unknown), last.name)) {
+			return nil, nil, denied("Write it out, quoted where needed.", "the value of %s must be known beforehand: %s", w.raw, v.raw)
+		} else if v.static && dashes(v) && !slices.Contains(strings.Fields(o.dashed), last.name) {
+			return nil, nil, denied("Write it behind the option in the same word, with = if that is a long one.", "%s is not allowed behind %s: a value that begins with a dash may be an option", v.raw, w.raw)
+		}
+	}
+	for _, g := range given {
+		if allowed, ok := o.only[g.name]; ok && !slices.Contains(strings.Fields(allowed), g.value) {
+			return nil, nil, denied("Allowed: "+allowed+".", "%s is not allowed for %s", g.value, w.raw)
+		}
+	}
+	return given, rest, nil
+}
+
+func unknownOption(w word) error {
+	return denied("Leave it away. A long option must be written in full.", "the option %s is not one that is known to be harmless", w.raw)
 }
 
 func (o options) longOption(words []word) (given []option, rest []word, ok bool) {
@@ -53,7 +104,9 @@ func (o options) longOption(words []word) (given []option, rest []word, ok bool)
 	case slices.Contains(known, name+"?"), !hasValue && slices.Contains(known, name):
 		return []option{{name, value}}, words[1:], true
 	case !slices.Contains(known, name+"="):
-		return nil, nil, false
+		positive, no := strings.CutPrefix(name, "no-")
+		same := func(n string) bool { return strings.TrimRight(n, "?=") == positive }
+		return []option{{name, ""}}, words[1:], no && o.negated && !hasValue && slices.ContainsFunc(known, same)
 	case hasValue:
 		return []option{{name, value}}, words[1:], true
 	case len(words) > 1:
@@ -79,11 +132,4 @@ func (o options) cluster(words []word) (given []option, rest []word, ok bool) {
 		}
 	}
 	return given, words[1:], true
-}
-
-// longAbbreviates reports whether text may be read as the long option name by a
-// program that takes abbreviations.
-func longAbbreviates(text, name string) bool {
-	given, _, _ := strings.Cut(strings.TrimPrefix(text, "--"), "=")
-	return strings.HasPrefix(text, "--") && given != "" && strings.HasPrefix(name, given)
 }

@@ -174,6 +174,68 @@ var rule = []struct {
 	},
 }
 
+// escapes are lines that ran a program that no list has, or could, before the
+// grammars of options were closed.
+var escapes = []struct {
+	list string
+	cmds []string
+}{
+	{"git", []string{
+		"git grep -e -- '-Otouch X;'", "git --no-pager grep -GOid x", "git fetch -o -- --upload-pack='touch X;' .", "git clone -u 'touch X;' . y", "git rebase -x 'touch X'", "git rebase --exec='touch X' HEAD~1",
+		"git difftool -x 'touch X'", "git difftool --extcmd=touch", "git bisect run touch X", "git submodule foreach touch X", "git submodule --quiet foreach touch X", "git merge -s touch x", "git pull --strategy=touch",
+		"git -c alias.x='!touch X' x", "git -c core.pager='touch X' log", "git -c core.fsmonitor='touch X' status", "git --config-env=alias.x=Y x", "git --exec-path=. x", "git x", "git clone -c core.sshCommand='touch X' a b",
+		"git clone --template=. . y", "git init --template=.", "git config core.pager touch", "git config --global alias.x '!touch X'", "git fetch 'ext::touch X'", "git clone touch::x", "git remote add x 'ext::touch X'",
+		"git submodule add 'ext::touch X'", "git log -S -Otouch", "git log --grep -Otouch", "git log --oneline -- -Otouch", "git grep --op=touch x", "git grep --no-index -Otouch x", "git -C /tmp/evil status", "git sub*", "git -C s* x", "git help -w log",
+		"git mergetool -t touch", "git send-email --smtp-server=./touch x", "git archive --remote=. --exec=touch HEAD", "git ls-remote --upload-pack='touch X;' .", "git push --receive-pack='touch X;' . x", "git blame --textconv x", "git cat-file --textconv HEAD:x", "git filter-branch --tree-filter 'touch X'",
+		"git commit -S -m x", "git tag -s v1", "git commit -m -Ox", "git remote -v update x", "git config -e", "git var GIT_EDITOR", "git instaweb", "git daemon", "git web--browse x", "git $x", "git log \"$x\"", "git commit -m $x", "git commit \"$x\" -m y", "git -c \"$x\" log",
+	}},
+	{"rg", []string{"rg -e -- --pre=p.sh f", "rg -f -- --pre=p.sh f", "rg -A -- --pre=p.sh f", "rg --regexp -- --pre=p.sh f", "rg --regexp --pre f", "rg -ez --pre x f", "rg --pre-glob=* --pre=x f", "rg --iglob -- -z f", "rg -uuz f"}},
+	{"go", []string{
+		"go vet -tags -args -vettool=x .", "go test -run -args -exec x .", "go build -o -args -toolexec=x .", "go test -count 1 -run -x -exec=x", "go -C /tmp vet", "go env -w GOFLAGS=-toolexec=x", "go env -u GOFLAGS", "go tool x", "go tool compile x", "go build -asmflags=x",
+		"go build -ldflags \"-X a.b=c -extld=touch\"", "go build -ldflags='\"-extld\" touch'", "go build -ldflags=all=-extld=touch", "go build -gcflags=-importcfg=x", "go list -toolexec=touch -export .", "go get -toolexec=touch x", "go generate -toolexec x", "go fmt -x=y -mod=/x", "go install x@latest", "go run x@latest", "go bug", "go telemetry on", "go mod edit -json", "go doc -http x", "go test -test.v -exec x", "go test -- -exec x",
+	}},
+	{"nice,timeout,env,xargs,ls", []string{"nice 5 ls", "nice -n 5 5 ls", "nice --5 ls", "timeout -s -k ls", "timeout -k -- 5 ls", "xargs -n -- ls", "xargs -I{} {}", "xargs -E x ls", "env -C / ls", "env - ls"}},
+	{"find,ls", []string{
+		"find . -exec ls ';'* -delete ';'", "find . -name -exec -exec touch X ';'", "find . -name -delete", "find . -newer -exec ls ';' -delete", "find . -printf -delete", "find -D exec -delete", "find . -fprintf x y", "find -files0-from x", "find . -execdir touch {} +", "find . -unknown touch",
+	}},
+	{"tar,sort,sed,awk", []string{
+		"tar -f -- --to-command=touch -x", "tar -C -- -I touch -cf x", "tar -W use-compress-program=touch -cf x y", "tar -s x -cf x y", "sort -k -- --compress-program=touch x", "sort -T -- --compress-program=touch x", "sort -t - -o x y --compress-program=touch", "sort --key -- --compress-program=x", "sed -e -- -i x", "sed -l -- -i x", "awk -F -- -f x", "awk -v -- -f x", "sort -u -- -o x",
+	}},
+}
+
+func TestNoOptionOfAListedProgramRunsAnother(t *testing.T) {
+	for _, e := range escapes {
+		for _, cmd := range e.cmds {
+			err := listOf(e.list).Check(cmd, nil)
+			if err == nil {
+				t.Errorf("%q is allowed by %q", cmd, e.list)
+				continue
+			}
+			// A user's word stands in for an entry of the list only.
+			if unlisted := strings.Contains(err.Error(), "not in whitelist"); !unlisted && listOf("ls").CheckAsked(cmd, nil) == nil {
+				t.Errorf("a user is asked about %q", cmd)
+			}
+		}
+	}
+}
+
+func TestDenyFindsTheSubcommand(t *testing.T) {
+	lists := Commands{Deny: []string{"git push", "go get", "git remote add", "npm publish", "kubectl delete"}}
+	for _, cmd := range []string{
+		"git push", "git --no-pager push", "git -C sub push", "git -c user.name=x push", "git -c user.name=push push origin", "timeout 5 git --no-pager push", "go -C sub get x", "git --no-pager remote add x y", "git --no-pager 'push'",
+		"npm --silent publish", "npm -w a publish", "kubectl -n x delete pod y", "kubectl --context=a -n x delete pod", "kubectl $x delete", "kubectl -n $x", "git --no-pager $x",
+	} {
+		if lists.Check(cmd, nil) == nil {
+			t.Errorf("%q is allowed", cmd)
+		}
+	}
+	for _, cmd := range []string{"git log push", "git --no-pager log", "npm run publish", "kubectl get pod delete", "kubectl -n x get pod", "go -C sub test"} {
+		if err := lists.Check(cmd, nil); err != nil {
+			t.Errorf("%q is denied: %v", cmd, err)
+		}
+	}
+}
+
 func listOf(entries string) Commands { return Commands{Allow: strings.Split(entries, ",")} }
 
 func TestRule(t *testing.T) {

@@ -79,7 +79,7 @@ func (k *checker) sort(words []word) error {
 
 func (k *checker) tar(words []word) error {
 	o := options{
-		flags: "cxtruAdvzjJZapkmhSOPUWBilnows", values: "fCbNX",
+		flags: "cxtruAdvzjJZapkmhSOPUiow", values: "fCbNX", // letters that no tar takes for another option
 		long: "one-top-level? xattrs no-xattrs acls no-acls selinux no-selinux create extract get list append update concatenate catenate diff compare verbose gzip gunzip ungzip bzip2 xz zstd lzma lzip auto-compress " +
 			"no-auto-compress preserve-permissions same-permissions keep-old-files skip-old-files overwrite touch dereference sparse to-stdout " +
 			"absolute-names no-same-owner no-same-permissions same-owner numeric-owner one-file-system wildcards no-wildcards anchored no-recursion " +
@@ -126,33 +126,22 @@ func oldTar(o options, args []word) (rest []word, given []option, err error) {
 	return rest, given, nil
 }
 
-// rg judges by what is refused: ripgrep has more than a hundred options, and
+// rg has no option here that runs a program: not --pre, --hostname-bin or -z. It
 // takes no abbreviations.
 func (k *checker) rg(words []word) error {
-	for _, w := range beforeDashes(words[1:]) {
-		name, _, _ := strings.Cut(w.text, "=")
-		switch {
-		case name == "--pre", name == "--hostname-bin", name == "--search-zip":
-			return refuse(words, name)
-		case !strings.HasPrefix(name, "--") && strings.HasPrefix(name, "-") && flagBefore(w.text, 'z', "ABCdeEfgjmMrtT"):
-			return refuse(words, w.raw)
-		}
+	o := options{
+		flags: "abcFHhiIlLnNopPqsSuUvVwx0.", values: "ABCdEefgjmMrtT",
+		long: "regexp= file= after-context= before-context= context= auto-hybrid-regex no-auto-hybrid-regex binary no-binary block-buffered no-block-buffered byte-offset no-byte-offset case-sensitive color= colors= column no-column " +
+			"context-separator= no-context-separator count count-matches crlf no-crlf debug dfa-size-limit= encoding= no-encoding engine= field-context-separator= field-match-separator= files files-with-matches files-without-match " +
+			"fixed-strings no-fixed-strings follow no-follow generate= glob= glob-case-insensitive no-glob-case-insensitive heading no-heading help hidden no-hidden hyperlink-format= iglob= ignore-case ignore-file= ignore-file-case-insensitive " +
+			"no-ignore-file-case-insensitive include-zero no-include-zero invert-match no-invert-match json no-json line-buffered no-line-buffered line-number no-line-number line-regexp max-columns= max-columns-preview no-max-columns-preview " +
+			"max-count= max-depth= maxdepth= max-filesize= mmap no-mmap multiline no-multiline multiline-dotall no-multiline-dotall no-config no-filename with-filename no-ignore ignore no-ignore-dot ignore-dot no-ignore-exclude ignore-exclude " +
+			"no-ignore-files ignore-files no-ignore-global ignore-global no-ignore-messages ignore-messages no-ignore-parent ignore-parent no-ignore-vcs ignore-vcs no-messages messages no-require-git require-git no-unicode unicode " +
+			"null null-data one-file-system no-one-file-system only-matching path-separator= passthru passthrough pcre2 no-pcre2 pcre2-version no-pre pretty quiet regex-size-limit= replace= no-search-zip smart-case " +
+			"sort= sortr= sort-files no-sort-files stats no-stats stop-on-nonmatch text no-text threads= trace trim no-trim type= type-not= type-add= type-clear= type-list unrestricted version vimgrep word-regexp",
 	}
-	return nil
-}
-
-// flagBefore reports whether a letter is among the short options in a word,
-// before one that takes the rest of the word as its value.
-func flagBefore(text string, letter byte, values string) bool {
-	for i := 1; i < len(text); i++ {
-		if text[i] == letter {
-			return true
-		}
-		if strings.IndexByte(values, text[i]) >= 0 {
-			return false
-		}
-	}
-	return false
+	_, _, err := o.parse(words[1:])
+	return err
 }
 
 func beforeDashes(words []word) []word {
@@ -160,39 +149,6 @@ func beforeDashes(words []word) []word {
 		return words[:i]
 	}
 	return words
-}
-
-const gitDenied = "output output-directory ext-diff textconv open-files-in-pager upload-pack receive-pack exec exec-path " +
-	"git-dir work-tree config-env namespace super-prefix template separate-git-dir extcmd config"
-
-func (k *checker) git(words []word) error {
-	for _, w := range beforeDashes(words[1:]) {
-		if gitRuns(words, w.text) {
-			return refuse(words, w.raw)
-		}
-	}
-	return nil
-}
-
-func gitRuns(words []word, text string) bool {
-	switch {
-	case strings.HasPrefix(text, "ext::"), strings.HasPrefix(text, "fd::"):
-		return true // a remote that is a command
-	case text == "--text":
-		return false
-	case strings.HasPrefix(text, "--"):
-		abbreviates := func(name string) bool { return longAbbreviates(text, name) }
-		return strings.HasPrefix(text, "--exec") || slices.ContainsFunc(strings.Fields(gitDenied), abbreviates)
-	case strings.HasPrefix(text, "-c"), strings.HasPrefix(text, "-C"):
-		return true
-	case strings.HasPrefix(text, "-"):
-		values := "SGLl" // of log and diff; to grep, -G is a flag
-		if len(words) > 1 && words[1].text == "grep" {
-			values = ""
-		}
-		return flagBefore(text, 'O', values)
-	}
-	return false
 }
 
 func (k *checker) make(words []word) error {
@@ -248,38 +204,6 @@ func (k *checker) makeWord(w word) error {
 		}
 		return r
 	}, name))
-}
-
-// golang judges the flags of the go command, which may have one dash or two. What
-// follows -args goes to the test.
-func (k *checker) golang(words []word) error {
-	args := words[1:]
-	if i := slices.IndexFunc(args, func(w word) bool { return w.text == "-args" || w.text == "--args" }); i >= 0 {
-		args = args[:i]
-	}
-	for i, w := range args {
-		name, value, hasValue := strings.Cut(w.text, "=")
-		if !hasValue && i+1 < len(args) {
-			value = args[i+1].text
-		}
-		switch strings.Replace(name, "--", "-", 1) {
-		case "-exec", "-toolexec", "-vettool", "-overlay", "-modfile", "-pkgdir", "-compiler", "-gccgoflags", "-w":
-			return refuse(words, name)
-		case "-ldflags":
-			if strings.Contains(value, "extld") || strings.Contains(value, "linkmode") {
-				return refuse(words, value)
-			}
-		case "-C":
-			if !inWorkspace(value) {
-				return denied("Name a path in the workspace, without ..", "go may not change to %s", value)
-			}
-		default:
-			if !strings.HasPrefix(name, "-") && strings.Contains(w.text, "@") {
-				return denied("Name packages of the workspace.", "%s is not allowed for go: it would run code from elsewhere", w.raw)
-			}
-		}
-	}
-	return nil
 }
 
 // cargo takes no abbreviations. What follows -- goes to the program or the test.
