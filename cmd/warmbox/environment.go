@@ -66,7 +66,7 @@ func secret(from string) (value string, err error) {
 // would let the commands set them too.
 func (c *config) tellOfEnv(log *slog.Logger) {
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		if c.commands().CheckEnv(map[string]string{name: ""}) != nil {
+		if c.commands().CheckEnv(map[string]string{name: c.Env[name]}) != nil {
 			log.Warn("a variable in env may choose what code commands run, whatever the list of commands says", "name", name)
 		}
 	}

@@ -29,8 +29,8 @@ type Commands struct {
 	// allowed, "npm publish".
 	Deny []string
 
-	// Release lists variables that may be set although they choose what code
-	// runs, such as GOFLAGS.
+	// Release lists variables that may be set to any value although they are not
+	// known to be harmless, such as GOFLAGS.
 	Release []string
 
 	// Examples has, by an entry of Allow or Deny, commands that must be allowed
@@ -98,7 +98,7 @@ func (c Commands) CheckAsked(cmd string, env map[string]string) error {
 		return err
 	}
 	c.Allow = nil
-	return c.check(cmd, nil)
+	return c.check(cmd, env)
 }
 
 func (c Commands) check(cmd string, env map[string]string) error {
@@ -116,7 +116,15 @@ func (c Commands) check(cmd string, env map[string]string) error {
 	// Both readings must parse, and both must be allowed.
 	for _, lang := range []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX} {
 		k := &checker{rules: r, src: cmd, lang: lang, budget: &budget{}}
+		for name, value := range env {
+			if err := k.set(setting{name, value, true, true}); err != nil {
+				return err
+			}
+		}
 		if err := k.check(); err != nil {
+			return err
+		}
+		if err := k.forMake(); err != nil {
 			return err
 		}
 	}
@@ -131,7 +139,7 @@ func (c Commands) CheckEnv(env map[string]string) error {
 	}
 	r := c.rules()
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if err := r.variable(name); err != nil {
+		if err := r.variable(setting{name, env[name], true, true}); err != nil {
 			return err
 		}
 	}
@@ -230,11 +238,10 @@ func isPlain(word string) bool {
 type rules struct {
 	allow, deny [][]string // entries by their words
 	release     []string
-	choosesCode []string
 }
 
 func (c Commands) rules() *rules {
-	return &rules{split(expand(c.Allow)), split(c.Deny), c.Release, strings.Fields(choosesCode)}
+	return &rules{split(expand(c.Allow)), split(c.Deny), c.Release}
 }
 
 func split(entries []string) (list [][]string) {

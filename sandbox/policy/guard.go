@@ -143,8 +143,8 @@ func (k *checker) env(words []word) error {
 		command = command[1:]
 	}
 	for len(command) > 0 && strings.Contains(command[0].text, "=") {
-		name, _, _ := strings.Cut(command[0].text, "=")
-		if err := k.variable(name); err != nil {
+		name, value, _ := strings.Cut(command[0].text, "=")
+		if err := k.set(setting{name, value, command[0].glob < 0, true}); err != nil {
 			return err
 		}
 		command = command[1:]

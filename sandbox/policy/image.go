@@ -1,11 +1,3 @@
-// Package policy says what may run: which images a box may be made from, and
-// which command lines may run in it. Its functions are pure: they look at words,
-// never at an engine or a disk.
-//
-// A policy states intent. What is allowed may still do harm, and the box is what
-// confines it. The caller must run the very string that was checked, in a shell
-// whose environment has no more than was checked, with a PATH whose directories
-// commands cannot write.
 package policy
 
 import (

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -276,13 +277,60 @@ func TestReasons(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	list := Commands{Allow: []string{"ls"}, Release: []string{"GOFLAGS"}}
-	for name, allowed := range map[string]bool{
-		"A": true, "CI": true, "GOFLAGS": true, "CGO_ENABLED": true, "PATH": false, "LD_PRELOAD": false, "BASH_FUNC_ls%%": false,
-		"Npm_Config_x": false, "npm_config_": false, "": false, "a b": false, "A=B": false, "ENV": false, "ENVIRONMENT": true, "GIT": true, "GIT_X": false,
+	for _, c := range []struct {
+		name, value string
+		allowed     bool
+	}{
+		{"A", "x y", true}, {"CI", "true", true}, {"GOFLAGS", "-x", true}, {"CGO_ENABLED", "0", true}, {"CGO_ENABLED", "x", false}, {"PATH", "x", false}, {"LD_PRELOAD", "x", false}, {"BASH_FUNC_ls%%", "x", false},
+		{"Npm_Config_x", "x", false}, {"npm_config_", "x", false}, {"", "x", false}, {"a b", "x", false}, {"A=B", "x", false}, {"ENV", "x", false}, {"ENVIRONMENT", "x", true}, {"GIT", "x", false}, {"GIT_X", "x", false},
+		{"TZ", "Europe/Berlin", true}, {"TZ", "/tmp/x", false}, {"TMPDIR", "/tmp/x", true}, {"TMPDIR", "/tmp/../x", false}, {"PAGER", "cat", true}, {"PAGER", "touch X", false}, {"GOWORK", "off", true}, {"GOWORK", "x", false},
+		{"CFLAGS", "-O2 -g -Wall -DA=1", true}, {"CFLAGS", "-wrapper touch", false}, {"CFLAGS", "-Wl,-plugin,x", false}, {"CFLAGS", "-fplugin=x", false}, {"GITHUB_TOKEN", "ghp_x", true}, {"GIT_X_TOKEN", "x", false}, {"my_name", "x", false},
+		{"LC_ALL", "C.UTF-8", true}, {"LC_ALL", "en_US.UTF-8", true}, {"LC_ALL", "POSIX", true}, {"LC_ALL", "zh_CN.GBK", false}, {"LC_ALL", "ja_JP.SJIS", false}, {"LC_CTYPE", "zh_TW.BIG5", false}, {"LANG", "zh_CN", false}, {"LC_X", "C", false},
 	} {
-		if err := list.Check("ls", map[string]string{name: "x"}); (err == nil) != allowed {
-			t.Errorf("%q: %v", name, err)
+		if err := list.Check("ls", map[string]string{c.name: c.value}); (err == nil) != c.allowed {
+			t.Errorf("%q=%q: %v", c.name, c.value, err)
 		}
+	}
+}
+
+// Each of these chooses in some program which code runs.
+func TestNoVariableChoosesCode(t *testing.T) {
+	list := Commands{Allow: []string{"ls", "env", "make", "echo"}}
+	for name := range strings.FieldsSeq("JAVA_HOME GOPACKAGESDRIVER KUBECONFIG AWS_CONFIG_FILE DOTNET_STARTUP_HOOKS LUA_INIT BUNDLE_GEMFILE RSYNC_RSH UV_PYTHON PATH IFS ENV BASH_ENV SHELLOPTS PS4 PROMPT_COMMAND CDPATH SHELL HOME " +
+		"RANDOM SECONDS OPTIND LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES GCONV_PATH LOCPATH TERMINFO OPENSSL_CONF XDG_CONFIG_HOME DOCKER_HOST GOFLAGS GOROOT GOENV GOPATH GOMODCACHE CC CXX PKG_CONFIG NODE_OPTIONS NODE_PATH PYTHONPATH PYTHONHOME PYTHONSTARTUP " +
+		"PYTEST_ADDOPTS PERL5OPT PERL5LIB RUBYOPT RUBYLIB CLASSPATH JAVA_TOOL_OPTIONS MAVEN_OPTS GRADLE_OPTS CARGO_HOME RUSTC_WRAPPER RUSTFLAGS MAKEFLAGS MAKEFILES GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_CONFIG_COUNT GIT_DIR LESSOPEN BROWSER SSH_ASKPASS " +
+		"WARMBOX_X warmbox_x TAR_OPTIONS TAPE RIPGREP_CONFIG_PATH AWKPATH npm_config_x NPM_CONFIG_X LUA_INIT_5_4 GEM_HOME GEM_PATH PHPRC PHP_INI_SCAN_DIR ERL_FLAGS ELIXIR_ERL_OPTIONS R_PROFILE JULIA_LOAD_PATH DENO_DIR BUN_INSTALL PIP_INDEX_URL PIP_CONFIG_FILE " +
+		"UV_INDEX_URL POETRY_HOME VIRTUAL_ENV CONDA_EXE CMAKE_TOOLCHAIN_FILE NINJA_STATUS CTEST_X CCACHE_PREFIX DISTCC_HOSTS SCCACHE_X LIBRARY_PATH CPATH AWS_PROFILE AWS_SHARED_CREDENTIALS_FILE CLOUDSDK_CONFIG HELM_PLUGINS TF_CLI_CONFIG_FILE ANSIBLE_CONFIG " +
+		"VAGRANT_HOME SSH_AUTH_SOCK GNUPGHOME EMACSLOADPATH VIMINIT EXINIT MYVIMRC INPUTRC NANORC SCREENRC TMUX MANOPT MANPATH GROFF_COMMAND_PREFIX INFOPATH ac_cv_prog_CC CONFIG_SITE http_proxy https_proxy ALL_PROXY SSL_CERT_FILE NODE_EXTRA_CA_CERTS histchars auto_resume BASHOPTS") {
+		lines := []string{name + "=x ls", name + "=x", "env " + name + "=x ls", "for " + name + " in x; do ls; done", "make " + name + "=x"}
+		if slices.Contains(strings.Fields("ac_cv_prog_CC"), name) {
+			lines = lines[:1] // not in the environment of a program, it is the script's own
+		}
+		for _, cmd := range lines {
+			if list.Check(cmd, nil) == nil {
+				t.Errorf("%q is allowed", cmd)
+			}
+		}
+		if list.CheckEnv(map[string]string{name: "x"}) == nil || list.CheckAsked("rm", map[string]string{name: "x"}) == nil {
+			t.Errorf("a call may give %s", name)
+		}
+	}
+}
+
+func TestValuesOfVariables(t *testing.T) {
+	list := Commands{Allow: []string{"ls", "env", "make", "echo", "timeout"}}
+	for cmd, want := range map[string]bool{
+		"LC_ALL=zh_CN.GBK; echo \"\u4f60\\$(touch X)\"": false, "LC_ALL=zh_CN.GBK ls": false, "LC_ALL=$x ls": false, "LC_ALL=C ls": true, "for LC_ALL in C; do ls; done": false, "env LC_CTYPE=ja_JP.SJIS ls": false, "LANG=C.UTF-8": true,
+		"f=a.go; ls $f": true, "FILES=$(ls); echo \"$FILES\"": true, "my_file=x; ls $my_file": true, "my_file=x ls": false, "FILES=x ls": false, "b='a b' ls": true, "TMPDIR=~ ls": false, "TMPDIR=/tmp/* ls": false,
+		"A='$(shell touch X)' make": false, "env A='$(shell touch X)' make": false, "b=$x make": false, "b=1 make": true, "CFLAGS='-O2 -g' make": true, "A='x;y'; timeout 5 make": false, "for i in 1 2; do make; b='$(x)' ls; done": false, "f='a b'; ls $f; make": true,
+		"make CC=touch": false, "make CC=gcc-12": true, "make CC=x86_64-linux-musl-gcc": true, "make VERSION=1.2 PREFIX=/usr": true, "make CFLAGS=-O2": true, "make CFLAGS=-wrapper,x": false, "make JAVA.HOME=x": false,
+	} {
+		if err := list.Check(cmd, nil); (err == nil) != want {
+			t.Errorf("%q: %v", cmd, err)
+		}
+	}
+	if list.Check("make", map[string]string{"A": "$(shell touch X)"}) == nil {
+		t.Error("make may be given a line of a makefile")
 	}
 }
 

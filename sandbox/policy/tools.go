@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -152,6 +153,7 @@ func beforeDashes(words []word) []word {
 }
 
 func (k *checker) make(words []word) error {
+	k.makes = true
 	o := options{
 		flags: "bBdehiknpqrRsStvwm", values: "CfIoW", glued: "jlO",
 		long: "always-make debug? environment-overrides ignore-errors jobs? load-average? max-load? keep-going just-print dry-run recon output-sync? quiet silent " +
@@ -193,18 +195,19 @@ func (k *checker) makeWord(w word) error {
 	case "SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS":
 		return denied("", "the variable %s of make may not be set: it chooses what runs", name)
 	case "CC", "CXX", "AR", "LD", "FC":
-		if strings.Contains(value, "/") {
-			return denied("Name a program without a path.", "%s=%s is not allowed for make", name, value)
+		if !toolchain.MatchString(value) {
+			return denied("Name a usual compiler without a path, such as clang or gcc-12.", "%s=%s is not allowed for make", name, value)
 		}
 		return nil
+	case "PREFIX", "DESTDIR", "TESTS", "TEST", "JOBS", "ARCH", "PLATFORM", "PROFILE", "MODE", "BUILD_TYPE", "BUILD_DIR", "CONFIG", "RUN", "OPTS", "V", "W", "Q", "O":
+		return nil // names of makefiles, which no program looks for
 	}
-	return k.variable(strings.Map(func(r rune) rune {
-		if strings.ContainsRune("-.", r) {
-			return '_'
-		}
-		return r
-	}, name))
+	name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
+	return k.variable(setting{name: name, value: value, known: true})
 }
+
+// toolchain are the names of compilers, linkers and archivers.
+var toolchain = regexp.MustCompile(`^([a-z0-9_]+-linux-(gnu|musl)[a-z]*-)?(cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c99|gfortran|flang|ar|gcc-ar|llvm-ar|ld|ld\.lld|ld\.gold|lld)(-[0-9]+)?$`)
 
 // cargo takes no abbreviations. What follows -- goes to the program or the test.
 func (k *checker) cargo(words []word) error {

@@ -1,51 +1,171 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// choosesCode are variables whose value decides which code some program or the
-// shell itself runs. A name that ends in * stands for all that begin so.
-const choosesCode = `
-	PATH IFS ENV BASH* SHELLOPTS PS4 PROMPT_COMMAND CDPATH GLOBIGNORE EXECIGNORE POSIXLY_CORRECT SHELL HOME
-	RANDOM SRANDOM SECONDS OPTIND OPTERR HISTCMD LINENO FUNCNEST
-	LD_* DYLD_* GCONV_PATH LOCPATH NLSPATH TERMINFO TERMINFO_DIRS HOSTALIASES RES_OPTIONS GLIBC_TUNABLES
-	OPENSSL_CONF OPENSSL_ENGINES XDG_* DOCKER_*
-	GOFLAGS GOROOT GOTOOLDIR GOTOOLCHAIN GOENV GOAUTH GOWORK GOCACHEPROG GCCGO CGO_*
-	CC CXX AR LD FC PKG_CONFIG GCC_EXEC_PREFIX COMPILER_PATH
-	NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE
-	PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONINSPECT PYTHONBREAKPOINT PYTHONWARNINGS PYTHONEXECUTABLE PYTHONUSERBASE
-	PYTHONPLATLIBDIR PYTHONPYCACHEPREFIX PYTEST_ADDOPTS PYTEST_PLUGINS
-	PERL5* PERLLIB RUBY* CLASSPATH JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS MAVEN_OPTS MAVEN_ARGS GRADLE_OPTS
-	CARGO_* RUSTC* RUSTDOC* RUSTFLAGS MAKEFLAGS GNUMAKEFLAGS MFLAGS MAKEFILES GIT_*
-	PAGER MANPAGER LESS LESSOPEN LESSCLOSE EDITOR VISUAL BROWSER SSH_ASKPASS SUDO_ASKPASS WARMBOX_* warmbox_*
-	TAR_OPTIONS TAR_RSH TAPE GREP_OPTIONS RIPGREP_CONFIG_PATH AWKPATH AWKLIBPATH`
+// variables are those that may be set, by the kind of value that they may have. A
+// name that ends in * stands for all that begin so, one that begins with * for
+// all that end so. Of all others, most choose in one program or another which
+// code runs: JAVA_HOME, KUBECONFIG, LUA_INIT, RSYNC_RSH.
+const variables = `
+any: CI NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLORTERM DEBUG VERBOSE QUIET TRACE LOG_LEVEL LOGLEVEL LOG_FORMAT
+any: ENVIRONMENT APP_* MY_* FOO BAR BAZ VITE_* REACT_APP_* NEXT_PUBLIC_* NODE_ENV RAILS_ENV RACK_ENV FLASK_ENV
+any: PORT HOST BASE_URL API_URL DATABASE_URL REDIS_URL MONGODB_URI USERNAME PASSWORD TOKEN SECRET *_TOKEN *_API_KEY *_SECRET *_PASSWORD *_PORT
+any: RUST_LOG GOOS GOARCH GOARM GOARM64 GOAMD64 GO386 GOMIPS GOWASM GOMAXPROCS GOGC GOMEMLIMIT GOTRACEBACK GREP_COLORS GREP_COLOR LS_COLORS JQ_COLORS
+any: GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
+number: CGO_ENABLED RUST_BACKTRACE RUST_LIB_BACKTRACE RUST_MIN_STACK COLUMNS LINES UV_THREADPOOL_SIZE OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS RAYON_NUM_THREADS NUMEXPR_NUM_THREADS
+number: SOURCE_DATE_EPOCH GIT_TERMINAL_PROMPT PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONUTF8 PYTHONFAULTHANDLER PYTHONNOUSERSITE PYTHONTRACEMALLOC PYTHONASYNCIODEBUG
+number: NODE_NO_WARNINGS NODE_DISABLE_COLORS NEXT_TELEMETRY_DISABLED DO_NOT_TRACK DOTNET_CLI_TELEMETRY_OPTOUT DOTNET_NOLOGO HUSKY CARGO_INCREMENTAL TF_CPP_MIN_LOG_LEVEL HF_HUB_OFFLINE CUDA_VISIBLE_DEVICES
+word: TERM AWS_REGION AWS_DEFAULT_REGION DEBIAN_FRONTEND CARGO_TERM_COLOR CARGO_NET_OFFLINE TOKENIZERS_PARALLELISM
+zone: TZ
+locale: LANG LANGUAGE LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME LC_MONETARY
+path: TMPDIR TMP TEMP GOCACHE GOTMPDIR
+compile: CFLAGS CXXFLAGS CPPFLAGS
+encoding: PYTHONIOENCODING
+off: GOWORK GOPROXY
+local: GOTOOLCHAIN
+on: GO111MODULE
+cat: PAGER GIT_PAGER MANPAGER
+true: EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR`
 
-// npmConfig begins the variables that set npm's options; npm minds no case.
-const npmConfig = "npm_config_"
+// scripts are names of capitals that scripts give to their own variables. They
+// may be set, but not in the environment of a program.
+const scripts = "ARGS ARR BASE BRANCH BUILD CHANGED CMD CODE COMMIT CONTENT COUNT CURRENT DATA DATE DAY DEST DIR DIRS DST END ERR ERROR ERRORS EXIT EXT F FAILED FILE FILENAME FILES FIRST FOUND HASH HEAD ID IDX INDEX INPUT " +
+	"ITEM ITEMS KEY LAST LEN LIMIT LINE LIST LOG LOGFILE MATCH MATCHES MAX MESSAGE MIN MODULE MSG NAME NAMES NEW NOW NUM NUMBER OLD OUT OUTFILE OUTPUT PASS PATTERN PKG PKGS QUERY RC REPO RES RESP RESPONSE RESULT RESULTS REV " +
+	"SECOND SHA SIZE SRC START STATUS STR SUM TAG TARGET TEXT TIME TITLE TODAY TOTAL TYPE URL USED VAL VALUE VERSION WORD WORDS"
 
-// variable judges that a variable gets a value, whoever gives it: an
-// assignment, a loop, env, or the caller of exec.
-//
-// bash takes what is assigned to some variables of its own for arithmetic, in
-// which a subscript can hold a command: RANDOM='a[$(…)]' runs it.
-func (r *rules) variable(name string) error {
-	if !syntax.ValidName(name) {
-		return denied("Use letters, digits and _ in names of variables.", "%q is not the name of a variable", name)
+var (
+	localeName   = regexp.MustCompile(`^(C|POSIX|(C|[a-z]{2}_[A-Z]{2})\.(UTF-8|utf8|utf-8))$`)
+	compileFlags = regexp.MustCompile(`^(-O[0-3sgz]|-g[0-3]?|-W(all|extra|error|no-[a-z-]+|pedantic)|-pedantic|-std=[a-z0-9+]+|-D[A-Za-z0-9_]+(=[A-Za-z0-9_.]*)?|-fPIC|-pthread|-fsanitize=[a-z,]+|-m(32|64))$`)
+	ownName      = regexp.MustCompile(`^([a-z][a-z0-9]*|[A-Z][0-9]*)$`)
+	loopName     = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+)
+
+// A setting is a variable that gets a value, whoever gives it: an assignment, a
+// loop, env, or the caller of exec.
+type setting struct {
+	name     string
+	value    string
+	known    bool // the value is known before it is set
+	exported bool // programs see it
+}
+
+// variable judges a setting. Only what is known to be harmless may be set, to a
+// value that is: bash itself takes what some of its own variables get for
+// arithmetic, where RANDOM='a[$(…)]' runs a command, and a locale such as
+// zh_CN.GBK changes which of the bytes behind it are quotes.
+func (r *rules) variable(s setting) error {
+	if !syntax.ValidName(s.name) {
+		return denied("Use letters, digits and _ in names of variables.", "%q is not the name of a variable", s.name)
 	}
-	if slices.Contains(r.release, name) || name == "CGO_ENABLED" {
+	if slices.Contains(r.release, s.name) {
 		return nil
 	}
-	refused := len(name) >= len(npmConfig) && strings.EqualFold(name[:len(npmConfig)], npmConfig)
-	for _, known := range r.choosesCode {
-		start, many := strings.CutSuffix(known, "*")
-		refused = refused || name == known || many && strings.HasPrefix(name, start)
+	kind := kindOf(s.name)
+	switch {
+	case kind == "" && !s.exported && isScripts(s.name), kind == "" && ownName.MatchString(s.name) && s.name != "histchars":
+		kind = "any"
+	case kind == "":
+		return denied("Leave it as it is, or use a name of lower-case letters. The owner of this server can release a variable: [commands] release.",
+			"the variable %s may not be set: it is not one that is known to choose no code", s.name)
 	}
-	if refused {
-		return denied("Leave it as it is. The owner of this server can release a variable.", "the variable %s may not be set: it chooses what code runs", name)
+	if kind != "any" && !(s.known && harmlessValue(kind, s.value)) {
+		return denied("Leave it as it is. The owner of this server can release a variable: [commands] release.",
+			"the variable %s may not be set to this value: allowed is %s", s.name, kinds[kind])
+	}
+	return nil
+}
+
+// isScripts reports whether a name can only be a variable of the script itself.
+func isScripts(name string) bool {
+	if slices.Contains(strings.Fields(scripts), name) {
+		return true
+	}
+	return loopName.MatchString(name) && name != "_" && name != "auto_resume" && name != "histchars" &&
+		!strings.HasPrefix(name, "npm_") && !strings.HasPrefix(name, "warmbox_") && !strings.HasSuffix(name, "_proxy")
+}
+
+func kindOf(name string) string {
+	for line := range strings.Lines(variables) {
+		kind, names, _ := strings.Cut(line, ": ")
+		for known := range strings.FieldsSeq(names) {
+			start, begins := strings.CutSuffix(known, "*")
+			end, ends := strings.CutPrefix(known, "*")
+			if name == known || begins && strings.HasPrefix(name, start) || ends && strings.HasSuffix(name, end) && !foreign(name) {
+				return kind
+			}
+		}
+	}
+	return ""
+}
+
+// foreign tells the names that only end as a harmless one does.
+func foreign(name string) bool {
+	return slices.ContainsFunc([]string{"BASH", "LD_", "DYLD_", "GIT_", "npm_", "WARMBOX_", "warmbox_", "CARGO_", "PIP_", "UV_", "XDG_"}, func(p string) bool {
+		return len(name) >= len(p) && strings.EqualFold(name[:len(p)], p)
+	})
+}
+
+// kinds say what each kind of value is.
+var kinds = map[string]string{
+	"number": "a number", "word": "a word of letters, digits, - and _", "zone": "a zone such as Europe/Berlin", "locale": "C, POSIX, C.UTF-8, en_US.UTF-8 and the like",
+	"path": "a path below /tmp or in the workspace", "compile": "-O, -g, -W, -D, -std and the like", "encoding": "utf-8", "off": "off", "local": "local", "on": "on, off and auto",
+	"cat": "cat", "true": "true",
+}
+
+func harmlessValue(kind, value string) bool {
+	if value == "" {
+		return true
+	}
+	switch kind {
+	case "number":
+		return isNumber(value)
+	case "word":
+		return isPlain(value) && !strings.ContainsAny(value, "/.:@%+,=")
+	case "zone":
+		return isPlain(value) && !strings.ContainsAny(value[:1], ":/") && !upwards(value)
+	case "locale":
+		return localeName.MatchString(value)
+	case "path":
+		return isPlain(value) && value[0] != '-' && (value == "/tmp" || under(value, "/tmp") && !strings.Contains(value, reserved) || inWorkspace(value))
+	case "compile":
+		return !slices.ContainsFunc(strings.Fields(value), func(f string) bool { return !compileFlags.MatchString(f) })
+	case "encoding":
+		return slices.Contains(strings.Fields("utf-8 utf8 UTF-8 ascii latin-1"), value)
+	case "on":
+		return slices.Contains(strings.Fields("on off auto"), value)
+	case "off", "local", "cat", "true":
+		return value == kind
+	}
+	return false
+}
+
+// set judges a setting of the line that is checked, and remembers it for make.
+func (k *checker) set(s setting) error {
+	if err := k.variable(s); err != nil {
+		return err
+	}
+	visible := s.exported || strings.ToUpper(s.name) == s.name || slices.Contains(k.exported, s.name)
+	if s.exported {
+		k.exported = append(k.exported, s.name)
+	}
+	plain := s.known && (s.value == "" || isPlain(s.value) || kindOf(s.name) == "compile" || kindOf(s.name) == "locale")
+	if visible && !plain && !slices.Contains(k.release, s.name) {
+		k.text = s.name
+	}
+	return nil
+}
+
+// forMake refuses a line that starts make and sets a variable to more than plain
+// text: make takes the environment for lines of its makefile.
+func (k *checker) forMake() error {
+	if k.makes && k.text != "" {
+		return denied("Use letters, digits and "+plainMarks+" only, or run make in another call.", "the variable %s is not allowed beside make to have this value: make would expand it, and hand it to a shell", k.text)
 	}
 	return nil
 }

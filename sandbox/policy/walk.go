@@ -21,7 +21,13 @@ type checker struct {
 }
 
 // A budget is shared by the checkers of a text and of the texts within it.
-type budget struct{ calls, depth int }
+type budget struct {
+	calls, depth int
+
+	exported []string // variables that programs see
+	text     string   // one of them that has more than plain text; "" if none does
+	makes    bool     // make is started
+}
 
 type span struct{ from, to int }
 
@@ -185,7 +191,7 @@ func (k *checker) forClause(c *syntax.ForClause) error {
 	if !ok || c.Select || c.Braces || !loop.InPos.IsValid() {
 		return denied("Write for x in …; do …; done.", "this kind of loop is not allowed")
 	}
-	if err := k.variable(loop.Name.Value); err != nil {
+	if err := k.set(setting{name: loop.Name.Value}); err != nil {
 		return err
 	}
 	if err := k.words(loop.Items); err != nil {
@@ -231,7 +237,7 @@ func (k *checker) call(c *syntax.CallExpr) error {
 		return denied("Make several calls.", "the command has more than %d simple commands", maxCalls)
 	}
 	for _, a := range c.Assigns {
-		if err := k.assign(a); err != nil {
+		if err := k.assign(a, len(c.Args) > 0); err != nil {
 			return err
 		}
 	}
@@ -260,11 +266,16 @@ func (k *checker) run(words []word) error {
 	return builtin(words)
 }
 
-func (k *checker) assign(a *syntax.Assign) error {
+func (k *checker) assign(a *syntax.Assign, exported bool) error {
 	if a.Append || a.Naked || a.Index != nil || a.Array != nil {
 		return denied("Write name=value.", "an array, or += in an assignment, is not allowed: not every shell understands it")
 	}
-	if err := k.variable(a.Name.Value); err != nil {
+	s := setting{name: a.Name.Value, known: true, exported: exported}
+	if a.Value != nil {
+		w := k.read(a.Value)
+		s.value, s.known = w.text, w.static
+	}
+	if err := k.set(s); err != nil {
 		return err
 	}
 	if a.Value == nil {
