@@ -322,7 +322,7 @@ func TestValuesOfVariables(t *testing.T) {
 	for cmd, want := range map[string]bool{
 		"LC_ALL=zh_CN.GBK; echo \"\u4f60\\$(touch X)\"": false, "LC_ALL=zh_CN.GBK ls": false, "LC_ALL=$x ls": false, "LC_ALL=C ls": true, "for LC_ALL in C; do ls; done": false, "env LC_CTYPE=ja_JP.SJIS ls": false, "LANG=C.UTF-8": true,
 		"f=a.go; ls $f": true, "FILES=$(ls); echo \"$FILES\"": true, "my_file=x; ls $my_file": true, "my_file=x ls": false, "FILES=x ls": false, "b='a b' ls": true, "TMPDIR=~ ls": false, "TMPDIR=/tmp/* ls": false,
-		"A='$(shell touch X)' make": false, "env A='$(shell touch X)' make": false, "b=$x make": false, "b=1 make": true, "CFLAGS='-O2 -g' make": true, "A='x;y'; timeout 5 make": false, "for i in 1 2; do make; b='$(x)' ls; done": false, "f='a b'; ls $f; make": true,
+		"A='$(shell touch X)' make": false, "env A='$(shell touch X)' make": false, "b=$x make": false, "b=1 make": true, "CFLAGS='-O2 -g' make": true, "A='x;y'; timeout 5 make": false, "for i in 1 2; do make; b='$(shell x)' ls; done": false, "f='a b'; ls $f; make": true,
 		"make CC=touch": false, "make CC=gcc-12": true, "make CC=x86_64-linux-musl-gcc": true, "make VERSION=1.2 PREFIX=/usr": true, "make CFLAGS=-O2": true, "make CFLAGS=-wrapper,x": false, "make JAVA.HOME=x": false,
 	} {
 		if err := list.Check(cmd, nil); (err == nil) != want {

@@ -40,10 +40,11 @@ const scripts = "ARGS ARR BASE BRANCH BUILD CHANGED CMD CODE COMMIT CONTENT COUN
 	"SECOND SHA SIZE SRC START STATUS STR SUM TAG TARGET TEXT TIME TITLE TODAY TOTAL TYPE URL USED VAL VALUE VERSION WORD WORDS"
 
 var (
-	localeName   = regexp.MustCompile(`^(C|POSIX|(C|[a-z]{2}_[A-Z]{2})\.(UTF-8|utf8|utf-8))$`)
-	compileFlags = regexp.MustCompile(`^(-O[0-3sgz]|-g[0-3]?|-W(all|extra|error|no-[a-z-]+|pedantic)|-pedantic|-std=[a-z0-9+]+|-D[A-Za-z0-9_]+(=[A-Za-z0-9_.]*)?|-fPIC|-pthread|-fsanitize=[a-z,]+|-m(32|64))$`)
-	ownName      = regexp.MustCompile(`^([a-z][a-z0-9]*|[A-Z][0-9]*)$`)
-	loopName     = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+	localeName    = regexp.MustCompile(`^(C|POSIX|(C|[a-z]{2}_[A-Z]{2})\.(UTF-8|utf8|utf-8))$`)
+	compileFlags  = regexp.MustCompile(`^(-O[0-3sgz]|-g[0-3]?|-W(all|extra|error|no-[a-z-]+|pedantic)|-pedantic|-std=[a-z0-9+]+|-D[A-Za-z0-9_]+(=[A-Za-z0-9_.]*)?|-fPIC|-pthread|-fsanitize=[a-z,]+|-m(32|64))$`)
+	ownName       = regexp.MustCompile(`^([a-z][a-z0-9]*|[A-Z][0-9]*)$`)
+	makeReference = regexp.MustCompile(`\$(\([A-Za-z0-9_]+\)|\{[A-Za-z0-9_]+\})`) // to another variable of make; it calls no function
+	loopName      = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 )
 
 // A setting is a variable that gets a value, whoever gives it: an assignment, a
@@ -154,7 +155,8 @@ func (k *checker) set(s setting) error {
 	if s.exported {
 		k.exported = append(k.exported, s.name)
 	}
-	plain := s.known && (s.value == "" || isPlain(s.value) || kindOf(s.name) == "compile" || kindOf(s.name) == "locale")
+	value := makeReference.ReplaceAllString(s.value, "")
+	plain := s.known && (value == "" || isPlain(value) || kindOf(s.name) == "compile" || kindOf(s.name) == "locale")
 	if visible && !plain && !slices.Contains(k.release, s.name) {
 		k.text = s.name
 	}
