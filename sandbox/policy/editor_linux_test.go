@@ -18,8 +18,10 @@ type editor struct {
 
 func newEditor(t testing.TB, seed uint64) *editor {
 	e := &editor{random: rand.New(rand.NewPCG(seed, 0))}
-	for _, r := range table(t, "testdata/policy_dev.tsv") {
-		e.add(r.list, r.cmd)
+	for _, file := range tables {
+		for _, r := range table(t, file) {
+			e.add(r.list, r.cmd)
+		}
 	}
 	e.add(listOf(readers), shapes...)
 	for _, r := range rule {
