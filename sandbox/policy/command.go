@@ -142,6 +142,9 @@ func (c Commands) CheckEnv(env map[string]string) error {
 		if err := r.variable(setting{name, env[name], true, true}); err != nil {
 			return err
 		}
+		if callsMake(env[name]) && !slices.Contains(r.release, name) {
+			return denied("Give it in a file.", "the variable %s may not have a value with $(…) or ${…} in it: make would run that", name)
+		}
 	}
 	return nil
 }

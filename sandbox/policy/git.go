@@ -189,9 +189,10 @@ const (
 	gitLogFlags, gitLogValues = gitDiffFlags + "iEFPgmtq", gitDiffValues + "nL"
 
 	gitStrategies = "ours recursive resolve octopus subtree ort"
+	gitCommits    = "contains contains= no-contains no-contains= merged merged= no-merged no-merged=" // at the end they have no value
 	gitPaths      = "pathspec-from-file= pathspec-file-nul "
 	gitMerging    = "stat summary log? squash commit edit cleanup= ff ff-only rerere-autoupdate autostash allow-unrelated-histories progress signoff verify quiet verbose strategy= strategy-option= "
-	gitFetching   = "verbose quiet all append atomic force keep tags prune prune-tags jobs= dry-run progress depth= deepen= unshallow shallow-since= shallow-exclude= update-shallow set-upstream " +
+	gitFetching   = "verbose quiet all append atomic force keep tags prune prune-tags dry-run progress depth= deepen= unshallow shallow-since= shallow-exclude= update-shallow set-upstream " +
 		"multiple recurse-submodules? ipv4 ipv6 show-forced-updates refetch auto-maintenance auto-gc write-commit-graph write-fetch-head filter= "
 )
 
@@ -221,7 +222,7 @@ func gitOptions(name string) (o options, ok bool) {
 	case "branch":
 		return options{
 			flags: "vqradDmMcClfi", values: "u", glued: "t",
-			long: "verbose quiet track? set-upstream-to= unset-upstream color? remotes contains= no-contains= abbrev? all delete move copy list show-current create-reflog force merged no-merged column? sort= points-at= ignore-case format=",
+			long: "verbose quiet track? set-upstream-to= unset-upstream color? remotes abbrev? all delete move copy list show-current create-reflog force column? sort= points-at= ignore-case format= " + gitCommits,
 		}, true
 	case "checkout", "switch":
 		o := options{flags: "qmdfl23p", values: "bB", glued: "t", long: gitPaths + "guess overlay quiet recurse-submodules? progress merge conflict= detach track? force orphan= overwrite-ignore ignore-other-worktrees ours theirs patch ignore-skip-worktree-bits"}
@@ -244,9 +245,9 @@ func gitOptions(name string) (o options, ok bool) {
 	case "stash pop", "stash apply", "stash drop", "stash clear", "stash branch":
 		return options{flags: "q", long: "quiet index"}, true
 	case "fetch":
-		return options{flags: "vqaftpPknmu46", values: "j", long: gitFetching + "negotiate-only negotiation-tip= prefetch update-head-ok"}, true
+		return options{flags: "vqaftpPknmu46", values: "j", long: gitFetching + "jobs= negotiate-only negotiation-tip= prefetch update-head-ok"}, true
 	case "pull":
-		return options{flags: "vqnaftpk46", values: "sXj", glued: "r", long: gitFetching + gitMerging + "rebase?", only: strategy}, true
+		return options{flags: "vqnaftpk46", values: "sX", glued: "rj", long: gitFetching + gitMerging + "jobs? rebase?", only: strategy}, true
 	case "push":
 		return options{flags: "vqdnfu46", long: "verbose quiet all branches mirror delete tags dry-run porcelain force force-with-lease? force-if-includes recurse-submodules= thin set-upstream progress prune verify follow-tags atomic ipv4 ipv6"}, true
 	case "clone":
@@ -270,7 +271,7 @@ func gitOptions(name string) (o options, ok bool) {
 	case "tag":
 		return options{
 			flags: "ldaefi", values: "mF", glued: "n", unknown: "m message",
-			long: "list delete annotate message= file= edit cleanup= force create-reflog column? contains no-contains merged no-merged sort= points-at= format= color? ignore-case no-sign",
+			long: "list delete annotate message= file= edit cleanup= force create-reflog column? sort= points-at= format= color? ignore-case no-sign " + gitCommits,
 		}, true
 	case "remote":
 		return options{flags: "v", long: "verbose"}, true
@@ -328,7 +329,7 @@ func gitPlumbing(name string) (o options, ok bool) {
 	case "apply":
 		return options{flags: "N3zRvq", values: "pC", long: "exclude= include= no-add stat numstat summary check index intent-to-add cached apply 3way whitespace= ignore-space-change ignore-whitespace reverse unidiff-zero reject allow-overlap verbose quiet recount directory= allow-empty"}, true
 	case "for-each-ref":
-		return options{long: "count= format= color? sort= points-at= merged no-merged contains no-contains ignore-case"}, true
+		return options{long: "count= format= color? sort= points-at= ignore-case " + gitCommits}, true
 	case "show-ref":
 		return options{flags: "dq", glued: "s", long: "tags heads branches verify head dereference hash? abbrev? quiet exists"}, true
 	case "name-rev":

@@ -19,7 +19,7 @@ import (
 
 var (
 	grammarRuns = flag.Int("grammar", 300, "how many random lines, of those that are allowed, real git, tar, find and others run")
-	grammarGo   = flag.Bool("grammar.go", false, "whether the go command runs lines too; it compiles the standard library first")
+	grammarTool = flag.String("grammar.tool", "", "the only program that runs lines; go, which compiles its library first, runs some only so")
 )
 
 // TestGrammarsMeetTheRealPrograms asks the programs themselves. Random lines of
@@ -98,7 +98,7 @@ func newBench(t testing.TB) *bench {
 		must(t, os.Chmod(filepath.Join(b.dir, name), 0o777))
 	}
 	wanted := strings.Fields("git find xargs env timeout nice sed awk tar sort ls rg")
-	if *grammarGo {
+	if *grammarTool == "go" {
 		wanted = append(wanted, "go")
 	}
 	for _, name := range slices.Concat(wanted, strings.Fields("sh bash dash cat gzip bzip2 xz mkdir rm cp basename dirname uname tr expr printf cut head wc touch")) {
@@ -157,7 +157,7 @@ func (b *bench) repository(t testing.TB) {
 	if out, err := b.command(t.Context(), "model", "sh", setup).CombinedOutput(); err != nil {
 		t.Fatalf("make a repository: %v: %s", err, out)
 	}
-	if *grammarGo {
+	if *grammarTool == "go" {
 		if out, err := b.command(t.Context(), "model", "sh", "go vet . && go test . && go build -o /dev/null .").CombinedOutput(); err != nil {
 			t.Fatalf("warm the build cache: %v: %s", err, out)
 		}
@@ -227,6 +227,9 @@ func (g *lineMaker) line() string {
 	tool := g.tools[g.random.IntN(len(g.tools))]
 	if g.random.IntN(2) == 0 {
 		tool = "git"
+	}
+	if *grammarTool != "" {
+		tool = *grammarTool
 	}
 	prefix := ""
 	if g.random.IntN(10) == 0 {

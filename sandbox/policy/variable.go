@@ -163,6 +163,13 @@ func (k *checker) set(s setting) error {
 	return nil
 }
 
+// callsMake reports whether a value has what make may take for the call of a
+// function. A box has its variables for every command, those too that are make.
+func callsMake(value string) bool {
+	value = makeReference.ReplaceAllString(value, "")
+	return strings.Contains(value, "$(") || strings.Contains(value, "${")
+}
+
 // forMake refuses a line that starts make and sets a variable to more than plain
 // text: make takes the environment for lines of its makefile.
 func (k *checker) forMake() error {
