@@ -52,8 +52,8 @@ func (x *scanner) pemEnd(i int) int {
 // pemStart returns the start of the block whose last line begins at i.
 func (x *scanner) pemStart(i int) int {
 	least := max(0, i-maxKey)
-	if n := len(x.spans); n > 0 && x.spans[n-1].to <= i {
-		least = max(least, x.spans[n-1].to)
+	if n := len(x.spans); n > 0 && x.spans[n-1].To <= i {
+		least = max(least, x.spans[n-1].To)
 	}
 	for i > least {
 		line := x.s[least : i-1]

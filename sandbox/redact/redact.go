@@ -4,7 +4,8 @@
 //
 // It protects against accidents, an environment that a test prints or a key in
 // an error message, and not against a program that means to leak: text that is
-// encoded or spelt backwards passes. Where a form is not distinctive, it would
+// compressed or spelt backwards passes. Of a given value it knows the escapes
+// that programs write it with: those of JSON, shells and URLs, and base64. Where a form is not distinctive, it would
 // rather show a weak password than hide commit hashes and the names of tests.
 //
 // The caller masks before it cuts and shows, never afterwards, since half of a
@@ -15,8 +16,6 @@ package redact
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +32,7 @@ type Redactor struct {
 	Values []string // masked wherever they stand; those below MinValue are not taken
 
 	once  sync.Once
-	forms []string // how the values are written in output
+	known known // the values, and how programs write them
 }
 
 // Text returns s with each secret replaced by its kind, ‹github token›. Masking
@@ -61,7 +60,7 @@ func (r *Redactor) Ranges(p []byte, ranges [][2]int) [][]byte {
 	spans := r.find(s)
 	parts := make([][]byte, len(ranges))
 	for i, x := range ranges {
-		for len(spans) > 0 && spans[0].to <= x[0] {
+		for len(spans) > 0 && spans[0].To <= x[0] {
 			spans = spans[1:]
 		}
 		var b bytes.Buffer
@@ -71,27 +70,33 @@ func (r *Redactor) Ranges(p []byte, ranges [][2]int) [][]byte {
 	return parts
 }
 
-// A span is a secret within a text.
-type span struct {
-	from, to int
-	kind     string
+// Find returns where the secrets of p are, in order, none over another.
+func (r *Redactor) Find(p []byte) []Span { return r.find(string(p)) }
+
+// A Span is a secret within a text.
+type Span struct {
+	From, To int
+	Kind     string
 }
+
+// Mask is what is shown in its place.
+func (s Span) Mask() string { return maskStart + s.Kind + "›" }
 
 type stringWriter interface{ WriteString(string) (int, error) }
 
-func render(w stringWriter, s string, from, to int, spans []span) {
+func render(w stringWriter, s string, from, to int, spans []Span) {
 	for _, x := range spans {
-		if x.from >= to {
+		if x.From >= to {
 			break
 		}
-		if x.to <= from {
+		if x.To <= from {
 			continue
 		}
-		if x.from > from {
-			w.WriteString(s[from:x.from])
+		if x.From > from {
+			w.WriteString(s[from:x.From])
 		}
-		w.WriteString(maskStart + x.kind + "›")
-		from = min(x.to, to)
+		w.WriteString(x.Mask())
+		from = min(x.To, to)
 	}
 	w.WriteString(s[from:to])
 }
@@ -102,93 +107,38 @@ const maskStart = "‹"
 // find returns the secrets of s in order, none over another. Colour codes and
 // control characters can stand within a secret, and what looks like one can be
 // the beginning of a secret: so both texts are searched, with them and without.
-func (r *Redactor) find(s string) []span {
+func (r *Redactor) find(s string) []Span {
 	spans := r.scan(s, nil)
 	if clean, seams := strip(s); seams != nil {
 		for _, x := range r.scan(clean, nil) {
-			spans = append(spans, span{rawAt(seams, x.from), rawAt(seams, x.to-1) + 1, x.kind})
+			spans = append(spans, Span{rawAt(seams, x.From), rawAt(seams, x.To-1) + 1, x.Kind})
 		}
 	}
 	return merge(spans)
 }
 
-func (r *Redactor) scan(s string, spans []span) []span {
-	for _, v := range r.values() {
-		spans = appendValue(spans, s, v)
-	}
+func (r *Redactor) scan(s string, spans []Span) []Span {
+	spans = r.values().find(s, spans)
 	x := scanner{s: s, spans: spans}
 	x.scan()
 	return x.spans
 }
 
-func merge(spans []span) []span {
+func merge(spans []Span) []Span {
 	if len(spans) < 2 {
 		return spans
 	}
-	slices.SortStableFunc(spans, func(a, b span) int {
-		return cmp.Or(a.from-b.from, b.to-a.to)
+	slices.SortStableFunc(spans, func(a, b Span) int {
+		return cmp.Or(a.From-b.From, b.To-a.To)
 	})
 	merged := spans[:1]
 	for _, x := range spans[1:] {
 		last := &merged[len(merged)-1]
-		if x.from >= last.to {
+		if x.From >= last.To {
 			merged = append(merged, x)
 			continue
 		}
-		last.to = max(last.to, x.to)
+		last.To = max(last.To, x.To)
 	}
 	return merged
-}
-
-func (r *Redactor) values() []string {
-	if r == nil || len(r.Values) == 0 {
-		return nil
-	}
-	r.once.Do(func() {
-		for _, v := range r.Values {
-			r.forms = appendForms(r.forms, strings.TrimSpace(v))
-		}
-		slices.Sort(r.forms)
-		r.forms = slices.Compact(r.forms)
-	})
-	return r.forms
-}
-
-// appendForms adds the ways in which programs write a value: as it is, in a
-// URL, in JSON, and a long one line by line, since many print a prefix before
-// each line.
-func appendForms(forms []string, v string) []string {
-	if len(v) < MinValue {
-		return forms
-	}
-	quoted, _ := json.Marshal(v) // a string has no error
-	forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), string(quoted[1:len(quoted)-1]))
-	const minLine = 16
-	for line := range strings.Lines(v) {
-		if line = strings.TrimSpace(line); len(line) >= minLine {
-			forms = append(forms, line)
-		}
-	}
-	return forms
-}
-
-// appendValue adds where v stands in s, and its beginning at the end of s:
-// the rest of it may just not have been printed yet.
-func appendValue(spans []span, s, v string) []span {
-	end := 0
-	for {
-		i := strings.Index(s[end:], v)
-		if i < 0 {
-			break
-		}
-		spans = append(spans, span{end + i, end + i + len(v), "secret"})
-		end += i + len(v)
-	}
-	const least, most = 4, 4096
-	for n := min(len(v)-1, len(s)-end, most); n >= least; n-- {
-		if strings.HasSuffix(s, v[:n]) {
-			return append(spans, span{len(s) - n, len(s), "secret"})
-		}
-	}
-	return spans
 }

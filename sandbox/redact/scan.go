@@ -8,7 +8,7 @@ import "strings"
 // remembered.
 type scanner struct {
 	s     string
-	spans []span
+	spans []Span
 	runs  [classes]struct{ from, to int } // the last run of each class
 }
 
@@ -47,7 +47,7 @@ func (x *scanner) look(i int) int {
 }
 
 func (x *scanner) found(from, to int, kind string) int {
-	x.spans = append(x.spans, span{from, to, kind})
+	x.spans = append(x.spans, Span{from, to, kind})
 	return to
 }
 

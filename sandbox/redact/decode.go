@@ -1,0 +1,182 @@
+package redact
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A decoder appends to text what an escape at the beginning of s stands for. It
+// returns the escape's length, 0 where there is none.
+type decoder func(text []byte, s string) ([]byte, int)
+
+// unescape returns s without its escapes, which begin with a mark. Without any it
+// returns no seams. An escape that the end of s cuts off is left out.
+func unescape(s string, mark byte, decode decoder) (text string, seams []seam) {
+	i := strings.IndexByte(s, mark)
+	if i < 0 {
+		return "", nil
+	}
+	out := make([]byte, 0, len(s))
+	seams = []seam{{}}
+	for from := 0; ; {
+		out = append(out, s[from:i]...)
+		if i == len(s) {
+			break
+		}
+		next, n := decode(out, s[i:])
+		if n == 0 {
+			next, n = append(out, s[i]), 1
+		}
+		out, from = next, i+n
+		if last := &seams[len(seams)-1]; last.clean == len(out) {
+			last.raw = from
+		} else if last.raw-last.clean != from-len(out) {
+			seams = append(seams, seam{len(out), from})
+		}
+		if k := strings.IndexByte(s[from:], mark); k >= 0 {
+			i = from + k
+		} else {
+			i = len(s)
+		}
+	}
+	return string(out), seams
+}
+
+// percent decodes the %2F of URLs.
+func percent(text []byte, s string) ([]byte, int) {
+	if len(s) < 3 {
+		return text, len(s)
+	}
+	if c, ok := hex(s[1:3]); ok {
+		return append(text, byte(c)), 3
+	}
+	return text, 0
+}
+
+// backslash decodes the escapes of JSON, of shells and of most languages.
+func backslash(text []byte, s string) ([]byte, int) {
+	if len(s) < 2 {
+		return text, len(s)
+	}
+	switch c := s[1]; c {
+	case 'u':
+		return unicodeEscape(text, s)
+	case 'U':
+		return sized(text, s, 8, 16)
+	case 'x':
+		return sized(text, s, 2, 16)
+	case '0', '1', '2', '3':
+		return sized(text, s, 3, 8)
+	default:
+		if i := strings.IndexByte("abtnvfreE", c); i >= 0 {
+			return append(text, "\a\b\t\n\v\f\r\x1b\x1b"[i]), 2
+		}
+		return append(text, c), 2
+	}
+}
+
+// sized decodes an escape of so many digits.
+func sized(text []byte, s string, digits, base int) ([]byte, int) {
+	from := 2
+	if base == 8 {
+		from = 1
+	}
+	if len(s) < from+digits {
+		return text, len(s)
+	}
+	n, err := strconv.ParseUint(s[from:from+digits], base, 32)
+	switch {
+	case err != nil:
+		return append(text, s[1]), 2
+	case digits == 8:
+		return utf8.AppendRune(text, rune(n)), from + digits
+	}
+	return append(text, byte(n)), from + digits
+}
+
+// unicodeEscape decodes \u00e4, the two halves of \ud83d\ude00, and \u{1f600}.
+func unicodeEscape(text []byte, s string) ([]byte, int) {
+	if len(s) > 2 && s[2] == '{' {
+		digits, _, closed := strings.Cut(s[3:min(len(s), 12)], "}")
+		if n, ok := hex(digits); closed && ok {
+			return utf8.AppendRune(text, rune(n)), len(digits) + 4
+		}
+		return append(text, 'u'), 2
+	}
+	if len(s) < 6 {
+		return text, len(s)
+	}
+	n, ok := hex(s[2:6])
+	if !ok {
+		return append(text, 'u'), 2
+	}
+	if !utf16.IsSurrogate(rune(n)) {
+		return utf8.AppendRune(text, rune(n)), 6
+	}
+	other := s[6:min(len(s), 12)]
+	if len(other) < 6 && (strings.HasPrefix(other, `\u`) || strings.HasPrefix(`\u`, other)) {
+		return text, len(s)
+	}
+	if low, ok := hex(strings.TrimPrefix(other, `\u`)); ok {
+		if r := utf16.DecodeRune(rune(n), rune(low)); r != utf8.RuneError {
+			return utf8.AppendRune(text, r), 12
+		}
+	}
+	return utf8.AppendRune(text, utf8.RuneError), 6
+}
+
+func hex(digits string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(digits, 16, 32)
+	return n, err == nil
+}
+
+// minWrapped is how long lines of base64 are at least: programs break them after
+// 64 or 76 characters.
+const minWrapped = 60
+
+// join takes out the ends of lines that break base64 in two. Without any it
+// returns no seams.
+func join(s string) (joined string, seams []seam) {
+	var b strings.Builder
+	from := 0
+	for i := strings.IndexByte(s, '\n'); i >= 0 && i < len(s); {
+		if wraps(s[:i]) {
+			if seams == nil {
+				seams = []seam{{}}
+			}
+			b.WriteString(s[from:i])
+			from = i + 1
+			if last := &seams[len(seams)-1]; last.clean == b.Len() {
+				last.raw = from
+			} else {
+				seams = append(seams, seam{b.Len(), from})
+			}
+		}
+		k := strings.IndexByte(s[i+1:], '\n')
+		if k < 0 {
+			break
+		}
+		i += k + 1
+	}
+	if seams == nil {
+		return "", nil
+	}
+	b.WriteString(s[from:])
+	return b.String(), seams
+}
+
+// wraps reports whether a line ends with so much of base64 as those have that
+// are broken.
+func wraps(line string) bool {
+	if len(line) < minWrapped {
+		return false
+	}
+	for i := len(line) - 1; i >= len(line)-minWrapped; i-- {
+		if !inBase64(line[i]) {
+			return false
+		}
+	}
+	return true
+}

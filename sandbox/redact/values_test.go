@@ -1,0 +1,207 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode/utf16"
+)
+
+// hard are values with characters that some program escapes.
+var hard = []string{
+	"kP9vWx3LmQ8sTz4RbN7yHc2D",
+	`p<ss>&"w0rd'/\+ =?#%`,
+	"naïve-пароль-🔑-漢字",
+	"tab\tand\nnewline in it",
+	"$HOME `id` !x {a,b} ~",
+	"s3cr&t/9",
+}
+
+// asciiJSON is what json.dumps of Python makes of a text.
+func asciiJSON(v string) string {
+	text, _ := json.Marshal(v)
+	var b strings.Builder
+	for _, r := range string(text) {
+		switch {
+		case r < 0x80:
+			b.WriteRune(r)
+		case r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+func plainJSON(v string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(v)
+	return strings.TrimSpace(b.String())
+}
+
+func htmlJSON(v string) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+// lowerHex writes the digits of escapes in lower case.
+func lowerHex(s string) string {
+	b := []byte(s)
+	for i := range b {
+		if b[i] == '%' {
+			copy(b[i+1:], strings.ToLower(s[i+1:i+3]))
+		}
+	}
+	return string(b)
+}
+
+// bash returns what a script of bash prints of a value.
+func bash(t *testing.T, locale, script, v string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Env = []string{"V=" + v, "LC_ALL=" + locale}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("no bash: %v", err)
+	}
+	return string(out)
+}
+
+// However a program writes a value, nothing of it is shown.
+func TestEscapesOfAValue(t *testing.T) {
+	for _, v := range hard {
+		r := &Redactor{Values: []string{v}}
+		inJSON := plainJSON(plainJSON(v))
+		forms := map[string]string{
+			"JSON": plainJSON(v), "JSON for HTML": htmlJSON(v), "JSON in ASCII": asciiJSON(v), "JSON in JSON": inJSON,
+			"JSON for HTML in JSON": htmlJSON(htmlJSON(v)), "JSON in ASCII in JSON": plainJSON(asciiJSON(v)),
+			"JSON with slashes": strings.ReplaceAll(plainJSON(v), "/", `\/`),
+			"query":             url.QueryEscape(v), "path": url.PathEscape(v),
+			"query in lower case": lowerHex(url.QueryEscape(v)), "path in lower case": lowerHex(url.PathEscape(v)),
+			"bash": bash(t, "C.UTF-8", `declare -p V`, v), "bash in ASCII": bash(t, "C", `declare -p V`, v),
+			"%q": bash(t, "C.UTF-8", `printf %q "$V"`, v), "%q in ASCII": bash(t, "C", `printf %q "$V"`, v),
+			"@Q": bash(t, "C.UTF-8", `printf %s "${V@Q}"`, v), "trace": bash(t, "C", `set -x; exec 2>&1; : "$V"`, v),
+			"set": bash(t, "C", "set | grep -a -A1 ^V=", v), "Go": fmt.Sprintf("%q", v), "Go in ASCII": fmt.Sprintf("%+q", v),
+			"Python's shlex": "'" + strings.ReplaceAll(v, "'", `'"'"'`) + "'",
+		}
+		for name, form := range forms {
+			text := "a " + form + " b"
+			got := r.Text(text)
+			if !strings.Contains(got, "‹secret›") || len(strings.ReplaceAll(got, "‹secret›", "")) > len(text)-len(v)*3/4 {
+				t.Errorf("%s of %q: %q shows as %q", name, v, text, got)
+			}
+			for n := range len(v) - 5 {
+				if part := v[n : n+6]; strings.Contains(got, part) {
+					t.Errorf("%s of %q: %q has %q", name, v, got, part)
+				}
+			}
+		}
+	}
+}
+
+// Base64 of a text hides the value in it, whatever stands before and behind it.
+func TestBase64OfAValue(t *testing.T) {
+	for _, v := range append([]string{"sixsix", "a~?>~??"}, hard...) {
+		r := &Redactor{Values: []string{v}}
+		for before := range 7 {
+			for behind := range 4 {
+				text := strings.Repeat("b", before) + v + strings.Repeat("e", behind)
+				for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+					code := e.EncodeToString([]byte(text))
+					got := r.Text(`"` + code + `"`)
+					// What is left can tell no byte of the value.
+					want := e.EncodeToString([]byte(strings.Repeat("b", before)))
+					if !strings.Contains(got, "‹secret›") || len(got) > len(`"‹secret›"`)+len(want)+8 {
+						t.Errorf("%q in %q: %q", v, text, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Lines of base64 are broken, also amid a value.
+func TestWrappedBase64(t *testing.T) {
+	const v = "kP9vWx3LmQ8sTz4RbN7yHc2D"
+	r := &Redactor{Values: []string{v}}
+	for _, width := range []int{64, 76} {
+		for _, end := range []string{"\n", "\r\n"} {
+			for before := 20; before < 80; before++ {
+				code := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("b", before) + v + strings.Repeat("e", 99)))
+				whole := code
+				var b strings.Builder
+				for len(code) > width {
+					b.WriteString(code[:width] + end)
+					code = code[width:]
+				}
+				got := r.Text("x\n" + b.String() + code + end)
+				if !strings.Contains(got, "‹secret›") || len(strings.NewReplacer(end, "", "‹secret›", "").Replace(got)) > len(whole)-30 {
+					t.Fatalf("%d bytes before it, lines of %d: %q", before, width, got)
+				}
+			}
+		}
+	}
+}
+
+// What is cut off amid an escape or an encoding shows no more than its beginning.
+func TestEscapesCutShort(t *testing.T) {
+	for _, v := range hard {
+		r := &Redactor{Values: []string{v}}
+		for name, form := range map[string]string{
+			"JSON": asciiJSON(v), "URL": lowerHex(url.QueryEscape(v)), "base64": base64.StdEncoding.EncodeToString([]byte(v)),
+		} {
+			form = strings.Trim(form, `"`)
+			for n := len(form) / 2; n < len(form); n++ {
+				if got := r.Text("x " + form[:n]); len(got) > len("x ‹secret›")+6 {
+					t.Errorf("%s: %q shows as %q", name, form[:n], got)
+				}
+			}
+		}
+	}
+}
+
+// An escape that is none, and one that stands for something else, stays.
+func TestInnocentEscapes(t *testing.T) {
+	r := &Redactor{Values: hard}
+	for _, s := range []string{`C:\Users\me\new\x`, "100% of 50%", `"\u00e4\ud83d" \U0010`, "%zz %2", `\`, `\u{110000000}`, "dGhpcyBpcyBubyBzZWNyZXQ="} {
+		if got := r.Text(s); got != s {
+			t.Errorf("%q shows as %q", s, got)
+		}
+	}
+}
+
+func FuzzEscapes(f *testing.F) {
+	for _, v := range hard {
+		f.Add("before", v, "behind")
+	}
+	f.Add(`\`, `\u00`, `\ud83d\u`)
+	f.Fuzz(func(t *testing.T, before, v, behind string) {
+		v = strings.TrimSpace(v)
+		if len(v) < MinValue || strings.Contains(maskStart+"secret›", v) {
+			return
+		}
+		r := &Redactor{Values: []string{v}}
+		for _, form := range []string{plainJSON(v), htmlJSON(v), asciiJSON(v), url.QueryEscape(v), lowerHex(url.PathEscape(v))} {
+			if !json.Valid([]byte(plainJSON(v))) || strings.Contains(plainJSON(v), `\ufffd`) {
+				return // no text
+			}
+			text := before + " " + form + " " + behind
+			for _, x := range r.Find([]byte(text)) {
+				if x.From < 0 || x.To > len(text) || x.From >= x.To {
+					t.Fatalf("%q: %+v", text, x)
+				}
+			}
+			if got := r.Text(" " + form + " "); !strings.Contains(got, "‹") {
+				t.Errorf("%q shows as %q", form, got)
+			}
+		}
+	})
+}
