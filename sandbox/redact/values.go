@@ -10,7 +10,7 @@ import (
 // known is what is looked for of the values that a Redactor is given.
 type known struct {
 	plain   []string // as they are, and the long lines of those that have several
-	quoted  []string // with quotes that no decoder undoes
+	quoted  []string // in forms that no decoder undoes
 	base64  []encoded
 	escapes bool // some have characters that programs escape
 	spaced  bool // some have spaces, which a query writes as "+"
@@ -58,7 +58,7 @@ func (k *known) addText(v string) {
 			k.escapes = true
 		}
 	}
-	for _, q := range []string{strings.ReplaceAll(v, "'", `'\''`), strings.ReplaceAll(v, "'", `'"'"'`), html.EscapeString(v)} {
+	for _, q := range []string{strings.ReplaceAll(v, "'", `'\''`), strings.ReplaceAll(v, "'", `'"'"'`), strings.ReplaceAll(v, " ", "+"), html.EscapeString(v)} {
 		if q != v {
 			k.quoted = append(k.quoted, q)
 		}
