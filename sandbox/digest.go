@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
@@ -24,16 +25,18 @@ type digester struct {
 	above  int // output of up to so many bytes needs none
 	cmd    string
 	mask   func(string) string
+	merger redact.Merger
 	tell   func(text string) // told the summary when there is one
 	logger *slog.Logger
 
-	early   []byte // the output as long as it is small
-	reading bool   // it no longer is
+	early   redact.Pieces // the output as long as it is small
+	printed int           // how much that is
+	reading bool          // it no longer is
 
 	mu      sync.Mutex
 	work    sync.Cond     // there is a batch to read, or nothing more
 	room    sync.Cond     // what there was is being read
-	queue   []byte        // output that waits to be read
+	queue   redact.Pieces // output that waits to be read
 	over    bool          // no more comes
 	exit    summary.Exit  // of the run, when over
 	done    chan struct{} // closed when all is read
@@ -43,40 +46,39 @@ type digester struct {
 func newDigester(r *Run) *digester {
 	b, c := r.Box, r.Command
 	d := &digester{
-		above: c.Whole, cmd: c.Cmd, mask: b.secrets.Text, logger: b.logger, done: make(chan struct{}),
+		above: c.Whole, cmd: c.Cmd, mask: b.secrets.Text, merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
 		tell: func(text string) { b.history.summarize(r.ID, text) },
 	}
 	d.work.L, d.room.L = &d.mu, &d.mu
 	return d
 }
 
-// write takes a piece of output. Most commands print little, and for them
-// nothing is done but to keep it.
-func (d *digester) write(p []byte) {
+// write takes a piece of a stream's output. Most commands print little, and for
+// them nothing is done but to keep it.
+func (d *digester) write(stream int, p []byte) {
 	if d.above <= 0 {
 		return
 	}
 	if !d.reading {
-		if len(d.early)+len(p) <= d.above {
-			d.early = append(d.early, p...)
+		if d.printed += len(p); d.printed <= d.above {
+			d.early.Add(stream, p)
 			return
 		}
 		d.reading = true
+		d.queue, d.early = d.early, redact.Pieces{}
 		go d.read()
-		d.enqueue(d.early)
-		d.early = nil
 	}
-	d.enqueue(p)
+	d.enqueue(stream, p)
 }
 
-func (d *digester) enqueue(p []byte) {
+func (d *digester) enqueue(stream int, p []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.queue) > 0 && len(d.queue)+len(p) > digestQueue {
+	for n := d.queue.Size(); n > 0 && n+len(p) > digestQueue; n = d.queue.Size() {
 		d.room.Wait()
 	}
-	d.queue = append(d.queue, p...)
-	if len(d.queue) >= digestBatch {
+	d.queue.Add(stream, p)
+	if d.queue.Size() >= digestBatch {
 		d.work.Signal()
 	}
 }
@@ -84,7 +86,7 @@ func (d *digester) enqueue(p []byte) {
 // end says how the run ended. It does not wait.
 func (d *digester) end(e Exit) {
 	if !d.reading {
-		d.early = nil
+		d.early = redact.Pieces{}
 		close(d.done)
 		return
 	}
@@ -101,15 +103,16 @@ func (d *digester) read() {
 	defer close(d.done)
 	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.mask})
 	sound := true
-	var batch []byte
-	for {
-		batch = d.next(batch[:0])
-		if len(batch) == 0 {
-			break
-		}
+	var batch redact.Pieces
+	for more := true; more; {
+		batch, more = d.next(batch)
 		// What nobody summarises any more is taken all the same: the run waits
 		// for room.
-		sound = sound && d.try(func() { s.Write(batch) })
+		sound = sound && d.try(func() {
+			text, raw := d.merger.Next(&batch, !more)
+			s.Write(text)
+			s.Hidden(raw - len(text))
+		})
 	}
 	if sound && d.try(func() { d.written = s.Digest(d.exit) }) {
 		d.tell(d.written.Summary)
@@ -128,17 +131,18 @@ func (d *digester) try(f func()) (ok bool) {
 	return true
 }
 
-// next swaps an empty buffer for all that waits. It returns nothing at the end.
-func (d *digester) next(empty []byte) []byte {
+// next swaps a buffer for all that waits, and reports whether more may come.
+func (d *digester) next(empty redact.Pieces) (batch redact.Pieces, more bool) {
+	empty.Reset()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.queue) < digestBatch && !d.over {
+	for d.queue.Size() < digestBatch && !d.over {
 		d.work.Wait()
 	}
-	batch := d.queue
+	batch = d.queue
 	d.queue = empty
 	d.room.Broadcast()
-	return batch
+	return batch, !d.over
 }
 
 // Digest returns what matters of the output of a run that has ended, and

@@ -21,7 +21,7 @@ func TestBrokenSummariser(t *testing.T) {
 	go func() {
 		defer close(over)
 		for range 4 * digestQueue / len(line) {
-			d.write(line)
+			d.write(0, line)
 		}
 		d.end(Exit{Status: Exited, Code: 2})
 		close(run.done)

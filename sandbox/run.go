@@ -378,7 +378,7 @@ func (r *Run) print(stream rawlog.Stream, i int, p []byte) {
 	r.log.Write(stream, p)
 	r.out[i].Write(p)
 	if r.phase == started { // what comes later is not the command's
-		r.digest.write(p)
+		r.digest.write(i, p)
 	}
 }
 

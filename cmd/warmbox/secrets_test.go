@@ -170,3 +170,35 @@ func TestSecretsStayHidden(t *testing.T) {
 		t.Error("there was no progress to hide anything in")
 	}
 }
+
+// A secret that the other stream's line cuts in two is shown nowhere, neither
+// where it is small, nor in a summary, nor on any page.
+func TestSecretsCutByTheOtherStream(t *testing.T) {
+	t.Setenv("MY_SECRET", configured)
+	dir := t.TempDir()
+	s := &seen{t: t}
+	s.p = serveHere(t, dir, func(text string) { s.add(text) }, "--secrets-env", "MY_SECRET")
+	cut := func(secret string, at int, before, after string) {
+		script := fmt.Sprintf("head -c %s\nprintf %%s '%s'; sleep 0.1; echo 'error: %s' >&2; sleep 0.1; printf '%%s\\n' '%s'\n%s\nexit 1\n",
+			before, secret[:at], secret, secret[at:], after)
+		if err := os.WriteFile(filepath.Join(dir, "script"), []byte(script), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.run("bash script", secret[at:])
+	}
+	for _, before := range []string{"0 /dev/null", "3 <(yes a)", "63030 <(yes 'ab cd')", "65461 <(yes a | tr -d '\\n')"} {
+		for _, after := range []string{"true", "for i in {1..1500}; do echo line $i; done"} {
+			cut(configured, 11, before, after)
+			cut(token, 17, before, after)
+		}
+	}
+	all := s.text.String()
+	for _, part := range []string{configured[:8], configured[8:16], configured[16:], token[:12], token[12:24], token[28:]} {
+		if i := strings.Index(all, part); i >= 0 {
+			t.Errorf("%q is shown: %q", part, all[max(0, i-300):i+len(part)])
+		}
+	}
+	if !strings.Contains(all, "‹secret›") || !strings.Contains(all, "‹github token›") {
+		t.Error("nothing is masked")
+	}
+}

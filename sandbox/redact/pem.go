@@ -3,7 +3,9 @@ package redact
 import "strings"
 
 const (
-	dashes = "-----"
+	dashes     = "-----"
+	keyLabel   = "PRIVATE KEY"
+	privateKey = "private key" // its kind
 
 	// maxKey bounds how far from its border lines a private key is looked for.
 	// The largest in use, RSA of 16,384 bits, has 12 kB.
@@ -19,14 +21,14 @@ func (x *scanner) pem(i int) int {
 		return 0
 	}
 	label, _, closed := strings.Cut(rest[len(dashes):min(len(rest), 80)], dashes)
-	if !closed || !strings.Contains(label, "PRIVATE KEY") {
+	if !closed || !strings.Contains(label, keyLabel) {
 		return 0
 	}
 	head := i + len(dashes) + len(label) + len(dashes)
 	if begins {
-		return x.found(i, x.pemEnd(head), "private key")
+		return x.found(i, x.pemEnd(head), privateKey)
 	}
-	return x.found(x.pemStart(i), head, "private key")
+	return x.found(x.pemStart(i), head, privateKey)
 }
 
 // pemEnd returns the end of the block whose first line ends at i.

@@ -107,6 +107,10 @@ func (s *Summarizer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// Hidden says that the output has so many bytes more, or fewer, than were
+// written: a mask stands for them.
+func (s *Summarizer) Hidden(n int) { s.bytes += int64(n) }
+
 // decide tells text from binary by the first bytes, then reads them.
 func (s *Summarizer) decide() {
 	s.decided = true
