@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"cmd/warmbox/soak":      {},
 	"cmd/warmbox-agent":     {"sandbox/agent"},
 	"server":                {"sandbox", "tools"},
-	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/summary"},
+	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/redact", "sandbox/summary"},
 	"sandbox":               {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact"},
 	"sandbox/agent":         {"sandbox/wire"},
 	"sandbox/docker":        {"sandbox", "sandbox/agentbin"},

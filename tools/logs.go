@@ -144,6 +144,7 @@ func (a *logsArgs) query() (rawlog.Query, error) {
 			return q, invalid(`It is RE2, as of Go or ripgrep: no lookaround, no back references; "\\Q…\\E" takes text as it is, "(?i)" ignores case.`,
 				"grep is no regular expression: %s", quote(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 		}
+		q.Needs = needs(a.grep)
 	}
 	return q, nil
 }
@@ -332,10 +333,12 @@ func (s *Set) view(ctx context.Context, owner, id string, q rawlog.Query) (view,
 	if i := slices.IndexFunc(log.Spans, func(s rawlog.Span) bool { return s.Stream == rawlog.Mixed }); i >= 0 {
 		v.mixed = log.Spans[i].Line + 1
 	}
+	veil := newVeil(log, q.Stream, s.Manager.Secrets.Find)
+	q.Hide = veil.hidden
 	if v.page, err = log.Read(search, q); err != nil {
 		return view{}, err
 	}
-	return v, hideSecrets(log, v.page.Lines, q.Stream, s.Manager.Secrets.Ranges)
+	return v, veil.mask(v.page.Lines)
 }
 
 // awaitChange waits until there may be something new, and reports whether there

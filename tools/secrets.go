@@ -1,12 +1,16 @@
 package tools
 
 import (
-	"bufio"
-	"io"
+	"bytes"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"sort"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 const (
@@ -19,70 +23,108 @@ const (
 	maxWindow = 256 << 10
 )
 
-// A ranger is redact.Redactor.Ranges: it returns ranges of p without the
-// secrets of p.
-type ranger = func(p []byte, ranges [][2]int) [][]byte
-
-// hideSecrets masks the secrets in lines that were read from a log: of one
-// stream, or of both for 0. What belongs to a secret is told by what was printed
-// around it to the same stream, whether that is shown or not, and whatever the
-// other stream printed in between.
+// A veil hides the secrets of a log: of one stream, or of both for 0. What belongs
+// to a secret is told by what was printed around it to the same stream, whether that
+// is shown or not, and whatever the other stream printed in between.
 //
-// A search goes by what was printed, not by what is shown, so that its caller
-// can guess at a secret until a line matches. He need not: the log itself is
-// his to read, by its path.
-func hideSecrets(log *rawlog.Reader, lines []rawlog.Line, stream rawlog.Stream, mask ranger) error {
-	starts, err := lineStarts(log, lines)
+// A search goes by what is shown, so that nobody can guess at a secret until a
+// line matches.
+type veil struct {
+	tracks []*track
+	find   func([]byte) []redact.Span
+}
+
+func newVeil(log *rawlog.Reader, stream rawlog.Stream, find func([]byte) []redact.Span) *veil {
+	if stream != 0 {
+		return &veil{[]*track{newTrack(log, stream)}, find}
+	}
+	return &veil{[]*track{newTrack(log, rawlog.Stdout), newTrack(log, rawlog.Stderr)}, find}
+}
+
+// hidden returns what of the texts of lines is hidden.
+func (v *veil) hidden(lines []rawlog.Line) ([][]rawlog.Hidden, error) {
+	var pieces []*piece
+	for i, l := range lines {
+		pieces = appendPieces(pieces, v.tracks, i, l)
+	}
+	for _, t := range v.tracks {
+		if err := t.search(pieces, v.find); err != nil {
+			return nil, err
+		}
+	}
+	hidden := make([][]rawlog.Hidden, len(lines))
+	for _, p := range pieces {
+		hidden[p.line] = append(hidden[p.line], p.hidden...)
+	}
+	return hidden, nil
+}
+
+// mask masks the texts of lines.
+func (v *veil) mask(lines []rawlog.Line) error {
+	hidden, err := v.hidden(lines)
 	if err != nil {
 		return err
 	}
-	tracks := []*track{newTrack(log, rawlog.Stdout), newTrack(log, rawlog.Stderr)}
-	if stream != 0 {
-		tracks = []*track{newTrack(log, stream)}
-	}
-	var pieces []*piece
-	for i, l := range lines {
-		pieces = appendPieces(pieces, tracks, i, l, starts[i])
-	}
-	for _, t := range tracks {
-		if err := t.mask(pieces, mask); err != nil {
-			return err
+	for i, list := range hidden {
+		var shown []byte
+		from := 0
+		for _, h := range list {
+			shown = append(append(shown, lines[i].Text[from:h.From]...), h.Mask...)
+			from = h.To
 		}
-	}
-	for i := range lines {
-		lines[i].Text = nil
-	}
-	for _, p := range pieces {
-		lines[p.line].Text = append(lines[p.line].Text, p.text...)
+		if from > 0 {
+			lines[i].Text = append(shown, lines[i].Text[from:]...)
+		}
 	}
 	return nil
 }
 
-// lineStarts returns where lines begin in their log.
-func lineStarts(log *rawlog.Reader, lines []rawlog.Line) ([]int64, error) {
-	starts := make([]int64, len(lines))
-	var file *bufio.Reader
-	var off, feeds int64 // where file is, and the line feeds before that
-	for i, l := range lines {
-		before := l.Number - 1
-		s := log.Spans[sort.Search(len(log.Spans), func(k int) bool { return log.Spans[k].Line+log.Spans[k].Feeds >= before })]
-		if file == nil || s.Off > off {
-			file, off, feeds = bufio.NewReaderSize(io.NewSectionReader(log, s.Off, log.Bytes()-s.Off), 32<<10), s.Off, s.Line
-		}
-		for feeds < before {
-			p, err := file.ReadSlice('\n')
-			off += int64(len(p))
-			switch err {
-			case nil:
-				feeds++
-			case bufio.ErrBufferFull:
-			default:
-				return nil, err
-			}
-		}
-		starts[i] = off
+// needs returns what every line fulfils, as it was printed, whose masked form a
+// pattern matches: it has the texts in it that whatever the pattern matches has. Where
+// nothing is known of that it returns nil.
+func needs(pattern string) func(line []byte) bool {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil
 	}
-	return starts, nil
+	return need(re.Simplify())
+}
+
+func need(re *syntax.Regexp) func([]byte) bool {
+	var subs []func([]byte) bool
+	for _, sub := range re.Sub {
+		if n := need(sub); n != nil {
+			subs = append(subs, n)
+		}
+	}
+	switch {
+	case re.Op == syntax.OpLiteral:
+		return hasText(string(re.Rune), re.Flags&syntax.FoldCase != 0)
+	case len(subs) == 0:
+	case re.Op == syntax.OpCapture || re.Op == syntax.OpPlus:
+		return subs[0]
+	case re.Op == syntax.OpConcat:
+		return func(line []byte) bool {
+			return !slices.ContainsFunc(subs, func(has func([]byte) bool) bool { return !has(line) })
+		}
+	case re.Op == syntax.OpAlternate && len(subs) == len(re.Sub):
+		return func(line []byte) bool {
+			return slices.ContainsFunc(subs, func(has func([]byte) bool) bool { return has(line) })
+		}
+	}
+	return nil
+}
+
+// hasText returns nil of a text that a mask can bring into a line.
+func hasText(text string, anyCase bool) func([]byte) bool {
+	if strings.ContainsRune(text, utf8.RuneError) || redact.MayMask(text) || anyCase && redact.MayMask(strings.ToLower(text)) {
+		return nil
+	}
+	if anyCase {
+		return regexp.MustCompile("(?i:" + regexp.QuoteMeta(text) + ")").Match
+	}
+	literal := []byte(text)
+	return func(line []byte) bool { return bytes.Contains(line, literal) }
 }
 
 // A track is one stream of a log, as if the other had printed nothing. What
@@ -136,20 +178,21 @@ func (t *track) read(from, to int64) ([]byte, error) {
 // A piece is a part of a line that lies on one track.
 type piece struct {
 	line     int
+	at       int // where in the line's text it begins
 	track    *track
 	from, to int64
-	text     []byte // masked
+	hidden   []rawlog.Hidden // of it, as parts of the line's text
 }
 
 // appendPieces cuts the shown text of a line into pieces. A single track has
 // all of it.
-func appendPieces(pieces []*piece, tracks []*track, line int, l rawlog.Line, start int64) []*piece {
+func appendPieces(pieces []*piece, tracks []*track, line int, l rawlog.Line) []*piece {
 	size := int64(len(l.Text))
 	if len(tracks) == 1 {
-		from := tracks[0].pos(start) + l.Skipped
+		from := tracks[0].pos(l.Off) + l.Skipped
 		return append(pieces, &piece{line: line, track: tracks[0], from: from, to: from + size})
 	}
-	start += l.Skipped
+	start := l.Off + l.Skipped
 	spans := tracks[0].log.Spans
 	first := sort.Search(len(spans), func(i int) bool { return spans[i].Off+spans[i].Len > start })
 	for _, s := range spans[first:] {
@@ -166,22 +209,22 @@ func appendPieces(pieces []*piece, tracks []*track, line int, l rawlog.Line, sta
 		if k := len(pieces) - 1; k >= 0 && pieces[k].line == line && pieces[k].track == t && pieces[k].to == pos {
 			pieces[k].to += n
 		} else {
-			pieces = append(pieces, &piece{line: line, track: t, from: pos, to: pos + n})
+			pieces = append(pieces, &piece{line: line, at: int(from - start), track: t, from: pos, to: pos + n})
 		}
 	}
 	return pieces
 }
 
-// mask gives the pieces of this track their text. Those that lie near each
+// search finds what is hidden of the pieces of this track. Those that lie near each
 // other are looked at together.
-func (t *track) mask(pieces []*piece, mask ranger) error {
+func (t *track) search(pieces []*piece, find func([]byte) []redact.Span) error {
 	pieces = slices.DeleteFunc(slices.Clone(pieces), func(p *piece) bool { return p.track != t })
 	for len(pieces) > 0 {
 		n := 1
 		for n < len(pieces) && pieces[n].from-pieces[n-1].to < 2*margin && pieces[n].to-pieces[0].from < maxWindow {
 			n++
 		}
-		if err := t.maskNear(pieces[:n], mask); err != nil {
+		if err := t.searchNear(pieces[:n], find); err != nil {
 			return err
 		}
 		pieces = pieces[n:]
@@ -189,18 +232,24 @@ func (t *track) mask(pieces []*piece, mask ranger) error {
 	return nil
 }
 
-func (t *track) maskNear(pieces []*piece, mask ranger) error {
+func (t *track) searchNear(pieces []*piece, find func([]byte) []redact.Span) error {
 	from := max(0, pieces[0].from-margin)
 	window, err := t.read(from, min(t.len, pieces[len(pieces)-1].to+margin))
 	if err != nil {
 		return err
 	}
-	var ranges [][2]int
+	spans := find(window)
 	for _, p := range pieces {
-		ranges = append(ranges, [2]int{int(p.from - from), int(p.to - from)})
-	}
-	for i, text := range mask(window, ranges) {
-		pieces[i].text = text
+		begin, end := int(p.from-from), int(p.to-from)
+		for len(spans) > 0 && spans[0].To <= begin {
+			spans = spans[1:]
+		}
+		for _, x := range spans {
+			if x.From >= end {
+				break
+			}
+			p.hidden = append(p.hidden, rawlog.Hidden{From: p.at + max(x.From, begin) - begin, To: p.at + min(x.To, end) - begin, Mask: x.Mask()})
+		}
 	}
 	return nil
 }

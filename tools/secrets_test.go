@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,14 +52,22 @@ func logOf(t *testing.T, printed ...string) *rawlog.Reader {
 // shown reads a page as the tool does.
 func shown(t testing.TB, log *rawlog.Reader, q rawlog.Query) string {
 	t.Helper()
-	page, err := log.Read(t.Context(), q)
+	return pageText(page(t, log, q), q)
+}
+
+// page reads the lines of one.
+func page(t testing.TB, log *rawlog.Reader, q rawlog.Query) rawlog.Page {
+	t.Helper()
+	v := newVeil(log, q.Stream, secrets().Find)
+	q.Hide = v.hidden
+	p, err := log.Read(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := hideSecrets(log, page.Lines, q.Stream, secrets().Ranges); err != nil {
+	if err := v.mask(p.Lines); err != nil {
 		t.Fatal(err)
 	}
-	return pageText(page, q)
+	return p
 }
 
 func secrets() *redact.Redactor { return &redact.Redactor{Values: []string{setting}} }
@@ -75,9 +84,11 @@ func TestPagesOfAKey(t *testing.T) {
 			}
 		}
 	}
-	text := shown(t, log, rawlog.Query{From: 1, Most: 300, Bytes: pageBytes, Match: regexp.MustCompile(`KEYLINE0*7?7$`)})
-	if strings.Contains(text, "KEYLINE") || strings.Count(text, "\n") != 2 {
-		t.Errorf("%q", text)
+	for pattern, matches := range map[string]int{`KEYLINE0*7?7$`: 0, `KEYLINE`: 0, `^‹private key›$`: 182, `private`: 182, `^-`: 0} {
+		text := shown(t, log, rawlog.Query{From: 1, Most: 300, Bytes: pageBytes, Match: regexp.MustCompile(pattern), Needs: needs(pattern)})
+		if strings.Contains(text, "KEYLINE") || strings.Count(text, "\n") != matches {
+			t.Errorf("%s: %q", pattern, text)
+		}
 	}
 }
 
@@ -115,7 +126,7 @@ func TestSecretAtTheSeam(t *testing.T) {
 		for _, q := range []rawlog.Query{
 			{From: 2, Most: 5, Bytes: pageBytes},
 			{Most: 1, Bytes: pageBytes - pad},
-			{From: 1, Most: 5, Bytes: pageBytes, Match: regexp.MustCompile(token[10+pad/4:])},
+			{From: 1, Most: 5, Bytes: pageBytes, Match: regexp.MustCompile("x ‹github token› y")},
 			{From: 1, Most: 5, Bytes: pageBytes, Match: regexp.MustCompile(" y y")},
 		} {
 			if text := shown(t, log, q); strings.Contains(text, token[:6]) || strings.Contains(text, token[30:]) || len(text) < matchBytesShown {
@@ -127,6 +138,76 @@ func TestSecretAtTheSeam(t *testing.T) {
 
 // matchBytesShown is less than what is shown of a long line.
 const matchBytesShown = 1000
+
+// A search finds exactly those lines that it would find in what is shown, with all
+// that is around them, whatever it is for: so a secret cannot be guessed by searching.
+func TestSearchGoesByWhatIsShown(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	words := []string{"deploy ", "key ", setting, token, setting[:9], setting[9:], "error: ", "\n", "\r\n", "‹secret›", "postgres://a:hunter22@db ", "x", "\x1b[1m", "漢"}
+	var printed []string
+	for range 4000 {
+		p := string("oe"[r.IntN(2)])
+		for range r.IntN(4) {
+			p += words[r.IntN(len(words))]
+		}
+		printed = append(printed, p)
+	}
+	log := logOf(t, printed...)
+	for _, pattern := range []string{
+		"deploy key a-conf", "deploy key [a-z]", "configured", setting, token[:7], "ghp", "hunter", "key .*-value", "[0-9]", "^x*$", "^.{0,3}$", "[^x]$",
+		"secret", "‹secret›", "‹", "t›", "key ‹s", "github", "(?i)DEPLOY KEY", "deploy|hunter", "(deploy )+", "a:.*@", "›x", "(?:deploy ){2}", "(?i)SECRET", "deploy.*hunter", "(?i)K", "x|[q]", "db $", "漢", `\x{fffd}`, "e", "",
+	} {
+		re := regexp.MustCompile(pattern)
+		for _, stream := range []rawlog.Stream{0, rawlog.Stdout, rawlog.Stderr} {
+			all := page(t, log, rawlog.Query{From: 1, Most: 1 << 20, Bytes: 1 << 30, Stream: stream})
+			var want []int64
+			for _, l := range all.Lines {
+				if re.Match(bytes.TrimSuffix(l.Text, []byte("\r"))) {
+					want = append(want, l.Number)
+				}
+			}
+			for _, context := range []int{0, 2} {
+				p := page(t, log, rawlog.Query{From: 1, Most: 1 << 20, Bytes: 1 << 30, Stream: stream, Match: re, Needs: needs(pattern), Context: context})
+				var got []int64
+				for _, l := range p.Lines {
+					if l.Match {
+						got = append(got, l.Number)
+					}
+				}
+				if !slices.Equal(got, want) || p.Matches != len(want) || p.Next != log.Lines()+1 {
+					t.Errorf("%q of %q with %d around: %d lines, want %d, next %d", pattern, stream, context, len(got), len(want), p.Next)
+				}
+			}
+			last := page(t, log, rawlog.Query{Most: 7, Bytes: 1 << 30, Stream: stream, Match: re, Needs: needs(pattern)})
+			first := page(t, log, rawlog.Query{From: 1, Most: 7, Bytes: 1 << 30, Stream: stream, Match: re, Needs: needs(pattern)})
+			if n := min(7, len(want)); last.Matches != n || first.Matches != n ||
+				n > 0 && (last.Lines[0].Number != want[len(want)-n] || first.Lines[n-1].Number != want[n-1]) ||
+				len(want) > 7 && first.Next != want[7] {
+				t.Errorf("%q of %q: the first %d, the last %d, next %d", pattern, stream, first.Matches, last.Matches, first.Next)
+			}
+		}
+	}
+}
+
+// Whatever part of a secret is searched for, no line matches.
+func TestGrepIsNoOracle(t *testing.T) {
+	s := newSet(t)
+	s.Manager.Secrets = secrets()
+	c := connect(t, s)
+	id := execID(t, c, `{"cmd":"echo deploy key `+setting+`; echo `+token+` >&2; echo plain"}`)
+	for n := range len(setting) {
+		for _, pattern := range []string{"deploy key " + setting[:n+1], "deploy key .{0," + fmt.Sprint(n) + "}" + setting[n:] + "$", setting[n:] + "$", "^" + token[:n+1], "[" + setting[:n+1] + "]{7}"} {
+			for _, more := range []string{"", `,"stream":"stdout"`, `,"stream":"stderr"`, `,"context":1`, `,"fromLine":1`, `,"tail":9`} {
+				if r := logsOf(t, c, id, `,"grep":"`+pattern+`"`+more); !strings.Contains(r.text, "0 matching of 3 lines") {
+					t.Fatalf("%s%s: %s", pattern, more, r.text)
+				}
+			}
+		}
+	}
+	if r := logsOf(t, c, id, `,"grep":"^deploy key ‹secret›$"`); !strings.Contains(r.text, "1 matching of 3 lines") {
+		t.Error(r.text)
+	}
+}
 
 // A log without secrets is shown as it is, however it came about.
 func TestNothingToHide(t *testing.T) {

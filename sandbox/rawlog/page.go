@@ -28,6 +28,21 @@ type Query struct {
 	Stream  Stream         // what was printed there only; 0: all
 	Match   *regexp.Regexp // lines that it matches only; nil: all
 	Context int            // lines that are shown before and behind such a one
+
+	// Hide says what no reader sees of lines, part by part and in order. Match is
+	// held against what is left, so that nobody finds out by searching what is
+	// hidden. nil: nothing is.
+	Hide func([]Line) ([][]Hidden, error)
+
+	// Needs reports whether Match may match a line once it is hidden what of it is
+	// to be, by what was printed: others are passed over quickly. nil: any may.
+	Needs func(line []byte) bool
+}
+
+// Hidden is a part of a line's Text, and what is shown in its place.
+type Hidden struct {
+	From, To int
+	Mask     string
 }
 
 // A Page is what was read.
@@ -41,6 +56,7 @@ type Page struct {
 // A Line is one of a log, or what is shown of it.
 type Line struct {
 	Number  int64
+	Off     int64  // where in the log the line begins
 	Text    []byte // without its line feed
 	Skipped int64  // bytes before Text
 	Omitted int64  // bytes behind it
@@ -114,7 +130,7 @@ func (r *Reader) firstWithin(window int64) int64 {
 
 // collect gives rows of the wanted stream to a collector.
 func (r *Reader) collect(ctx context.Context, from int64, c *collector) error {
-	return r.each(ctx, from, c.Stream, func(w row) bool {
+	err := r.each(ctx, from, c.Stream, func(w row) bool {
 		w.lost = r.lost(w)
 		w, any := r.of(w, c.Stream)
 		if any && !c.take(w) {
@@ -123,6 +139,10 @@ func (r *Reader) collect(ctx context.Context, from int64, c *collector) error {
 		c.page.Next = w.number + 1
 		return true
 	})
+	if !c.flush() { // what waits was searched in time, or nearly
+		return c.err
+	}
+	return err
 }
 
 // A collector makes a page of rows.
@@ -134,11 +154,70 @@ type collector struct {
 	cost   int    // of the page
 	before []Line // may become context
 	after  int    // how many more are context
+
+	waiting []row // their hidden parts are asked for together
+	size    int   // of them
+	err     error
 }
 
-// take takes a row in. False means that the page is full without it.
+// batch is how much waits: to ask line by line would be slow.
+const batch = 256 << 10
+
+// take takes a row in. False means that the page is full without it, or without
+// one before it.
 func (c *collector) take(w row) bool {
-	found := c.find(w)
+	switch {
+	case c.Match == nil:
+		return c.put(w, []int{0, 0})
+	case c.Hide == nil:
+		return c.put(w, c.find(w.text, nil))
+	case c.Context == 0 && !c.may(w):
+		return true
+	}
+	w.text = bytes.Clone(w.text)
+	c.waiting = append(c.waiting, w)
+	c.size += len(w.text) + lineCost
+	return c.size < batch || c.flush()
+}
+
+// may reports whether a row can match.
+func (c *collector) may(w row) bool {
+	return c.Needs == nil || c.Needs(w.text)
+}
+
+// flush puts the rows that wait.
+func (c *collector) flush() bool {
+	rows := c.waiting
+	c.waiting, c.size = nil, 0
+	var lines []Line
+	for _, w := range rows {
+		if c.may(w) {
+			lines = append(lines, Line{Number: w.number, Off: w.off, Text: w.text})
+		}
+	}
+	var hidden [][]Hidden
+	if len(lines) > 0 {
+		if hidden, c.err = c.Hide(lines); c.err != nil {
+			return false
+		}
+	}
+	for _, w := range rows {
+		var found []int
+		if len(lines) > 0 && lines[0].Number == w.number {
+			found = c.find(w.text, hidden[0])
+			lines, hidden = lines[1:], hidden[1:]
+		}
+		if !c.put(w, found) {
+			c.page.Next = w.number
+			return false
+		}
+	}
+	return true
+}
+
+// put puts a row on the page if it was found, or is near one that was. False means
+// that the page is full without it.
+func (c *collector) put(w row, found []int) bool {
 	switch {
 	case found != nil:
 		return c.addMatch(c.line(w, found))
@@ -154,13 +233,39 @@ func (c *collector) take(w row) bool {
 	return true
 }
 
-// find returns where a row matches, or nil. A terminal ends lines with CR LF, and
+// find returns where a text matches, or nil. A terminal ends lines with CR LF, and
 // "$" means the end of what a reader sees.
-func (c *collector) find(w row) []int {
-	if c.Match == nil {
-		return []int{0, 0}
+func (c *collector) find(text []byte, hidden []Hidden) []int {
+	text = bytes.TrimSuffix(text, carriageReturn)
+	if len(hidden) == 0 {
+		return c.Match.FindIndex(text)
 	}
-	return c.Match.FindIndex(bytes.TrimSuffix(w.text, carriageReturn))
+	var shown []byte
+	from := 0
+	for _, h := range hidden {
+		shown = append(append(shown, text[from:min(h.From, len(text))]...), h.Mask...)
+		from = min(h.To, len(text))
+	}
+	found := c.Match.FindIndex(append(shown, text[from:]...))
+	if found != nil {
+		found[0], found[1] = printed(found[0], hidden), printed(found[1], hidden)
+	}
+	return found
+}
+
+// printed returns where in a text stands what is at an offset in what is shown of
+// it.
+func printed(at int, hidden []Hidden) int {
+	for _, h := range hidden {
+		switch {
+		case at < h.From:
+			return at
+		case at < h.From+len(h.Mask):
+			return h.From
+		}
+		at += h.To - h.From - len(h.Mask)
+	}
+	return at
 }
 
 var carriageReturn = []byte{'\r'}
@@ -232,7 +337,7 @@ func (c *collector) line(w row, found []int) Line {
 		to--
 	}
 	return Line{
-		Number: w.number, Text: append([]byte(nil), w.text[from:to]...),
+		Number: w.number, Off: w.off, Text: append([]byte(nil), w.text[from:to]...),
 		Skipped: int64(from), Omitted: w.len - int64(to), Lost: w.lost,
 	}
 }

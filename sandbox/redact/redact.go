@@ -82,6 +82,23 @@ type Span struct {
 // Mask is what is shown in its place.
 func (s Span) Mask() string { return maskStart + s.Kind + "›" }
 
+// MayMask reports whether a text can be a part of a mask, or go beyond the end of
+// one.
+func MayMask(text string) bool {
+	return strings.ContainsAny(text, "‹›") || slices.ContainsFunc(kinds, func(kind string) bool { return strings.Contains(kind, text) })
+}
+
+// kinds are those of all masks.
+var kinds = func() []string {
+	list := []string{"secret", "password", "token", "authorization", "bearer token", "jwt", privateKey}
+	for _, of := range forms {
+		for _, f := range of {
+			list = append(list, f.kind)
+		}
+	}
+	return list
+}()
+
 type stringWriter interface{ WriteString(string) (int, error) }
 
 func render(w stringWriter, s string, from, to int, spans []Span) {
