@@ -144,9 +144,20 @@ type Exit struct {
 	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost" with all from before; "" where it had none
 	Err      error  // of a Lost or never started run, and of one that was Killed though nobody asked for that
 
+	// MemoryKill is not nil where the kernel killed a process of the box for want of
+	// memory while the command ran. It was the command's own, and the status is OOM
+	// if it failed, where no other ran meanwhile.
+	MemoryKill *MemoryKill
+
 	// Changed names those of Spec.Protect that appeared in the workspace while it
 	// ran, or became others, whoever did it.
 	Changed []string
+}
+
+// A MemoryKill tells of a process that the kernel killed for want of memory.
+type MemoryKill struct {
+	Limit  int64 // how much memory the box may have, in bytes; 0 where nobody knows
+	Shared bool  // other commands ran in the box meanwhile: it may have been theirs
 }
 
 // Proc is a process that a run left behind. Its name is the box's own text.
@@ -422,8 +433,11 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 		e.Status = r.cause
 	case body.Killed, e.Signal != "" && r.Box.isStopped():
 		e.Status = Killed
-	case body.OOM:
+	case body.MemoryKill && !body.Shared && body.Code != 0:
 		e.Status = OOM
+	}
+	if body.MemoryKill {
+		e.MemoryKill = &MemoryKill{Limit: r.Box.Place.Memory, Shared: body.Shared}
 	}
 	if r.back != nil {
 		r.correct(&e, body.TookMillis)

@@ -51,6 +51,7 @@ type Place struct {
 	Workspace string   // the workspace on the host, "" where the host has none
 	Dir       string   // the directory in which commands start
 	Env       []string // what its commands need to know of it: PATH, HOME, TMPDIR
+	Memory    int64    // how much memory its processes may have together, in bytes; 0: nobody says
 	Heartbeat bool     // the stream can die without a sign, so that somebody must ask
 	Notes     []string // what the user should know: a limit that was clamped, no isolation
 }

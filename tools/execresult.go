@@ -304,8 +304,6 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 		list = append(list, fmt.Sprintf("It was killed with all that it started after %s. Give a larger timeoutSeconds, or have it do less at once.", took(run.Command.Timeout)))
 	case sandbox.Killed:
 		list = append(list, killedHint(ctx, run.Box, exit.Err))
-	case sandbox.OOM:
-		list = append(list, "The container ran out of memory. Use less, e.g. fewer parallel jobs, or have the owner raise its memory limit.")
 	case sandbox.Lost:
 		list = append(list, lostHint(exit.Err))
 	case sandbox.Exited:
@@ -313,11 +311,41 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 			list = append(list, missingHint(run.Box.Place.Image))
 		}
 	}
+	list = append(list, memoryHint(exit)...)
 	if n := len(exit.Leftover) + exit.More; n > 0 {
 		list = append(list, leftoverHint(n))
 	}
 	list = append(list, changedHint(exit.Changed)...)
 	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
+}
+
+// memoryHint tells of a process that the kernel killed. It says no more than the
+// kernel's count does, which is the container's: not whose process that was.
+func memoryHint(exit sandbox.Exit) []string {
+	kill := exit.MemoryKill
+	if kill == nil {
+		return nil
+	}
+	list := []string{"The kernel killed a process of this container for want of memory while the command ran."}
+	switch {
+	case kill.Shared:
+		list = append(list, "Other commands ran there meanwhile: it may have been theirs.")
+	case exit.Status == sandbox.Exited:
+		list = append(list, "The command succeeded all the same: see whether its result is whole.")
+	}
+	limit := "its limit"
+	if kill.Limit > 0 {
+		limit = "its limit of " + memory(kill.Limit)
+	}
+	return append(list, fmt.Sprintf("Use less, e.g. fewer parallel jobs, or have the owner raise %s (--exec-memory, or memory under [exec]).", limit))
+}
+
+// memory renders a limit in the units in which it is set.
+func memory(n int64) string {
+	if n >= 1<<30 {
+		return strconv.FormatFloat(float64(n)/(1<<30), 'g', 3, 64) + " GB"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<20), 'g', 4, 64) + " MB"
 }
 
 // changedHint tells of files that run outside of the box, where nothing confines

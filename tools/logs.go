@@ -419,6 +419,7 @@ func logsHints(v view, q rawlog.Query) []string {
 	if v.record.Exit.Err != nil {
 		list = append(list, lostHint(v.record.Exit.Err))
 	}
+	list = append(list, memoryHint(v.record.Exit)...)
 	list = append(list, changedHint(v.record.Exit.Changed)...)
 	if !v.page.Searched {
 		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed something; go on with fromLine %d, or search for plain words, which is faster.", searchTime, v.page.Next))

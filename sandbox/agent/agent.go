@@ -28,13 +28,13 @@ var errNoHello = errors.New("the host hung up before its first word")
 
 // Agent serves one host, or where its box is kept, one after the other.
 type Agent struct {
-	shell    shell
-	domains  domains
-	limits   limits       // that we have, and all that we start
-	names    names        // named shells
-	null     uintptr      // /dev/null, the input of runs that have none
-	initial  map[int]bool // children that we had before we started any
-	oomKills int          // that the box had when last we looked; the reaper's own
+	shell   shell
+	domains domains
+	limits  limits       // that we have, and all that we start
+	names   names        // named shells
+	null    uintptr      // /dev/null, the input of runs that have none
+	initial map[int]bool // children that we had before we started any
+	memory  memoryEvents
 
 	hosts  hosts
 	keeper *keeper // nil where a box ends with its host
@@ -49,6 +49,7 @@ type Agent struct {
 	// that is started but not yet noted.
 	mu    sync.Mutex
 	runs  map[wire.ID]*run // all that are not over
+	begun int              // how many have a shell, or had one
 	pids  map[int]*run     // by their shell's pid, until it is reaped
 	trees []*tree          // of all runs that have a process left
 
@@ -70,7 +71,9 @@ func newAgent() (*Agent, error) {
 	for _, pid := range children() {
 		a.initial[pid] = true
 	}
-	a.oomKills = oomKills()
+	if initProcess() { // else there is no group that is ours
+		a.memory.open(cgroupRoot)
+	}
 	go a.reap(childSignals())
 	return a, nil
 }

@@ -3,10 +3,8 @@
 package agent
 
 import (
-	"bytes"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 )
 
@@ -76,33 +74,6 @@ func (a *Agent) reapOne(pid int) bool {
 		return true
 	}
 	delete(a.pids, pid)
-	status := exitStatus{wait: st}
-	if st != 0 {
-		n := oomKills()
-		status.oom, a.oomKills = n > a.oomKills, n
-	}
-	r.status <- status
+	r.status <- exitStatus{wait: st, memoryKill: a.memory.roseAbove(r.memoryKills), shared: a.sharedBox(r)}
 	return true
-}
-
-// oomKills returns how many processes of the box the kernel has killed for want
-// of memory, for either version of control groups. Outside a box there is no
-// group that is ours.
-func oomKills() int {
-	if !initProcess() {
-		return 0
-	}
-	for _, path := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		for line := range bytes.Lines(text) {
-			if count, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
-				n, _ := strconv.Atoi(string(bytes.TrimSpace(count)))
-				return n
-			}
-		}
-	}
-	return 0
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,11 @@ type run struct {
 	kept  *kept // nil where the box ends with its host
 	began time.Time
 
+	memoryKills int  // that the box had before it began, see memoryEvents
+	nth         int  // of all runs; like shared, set by note
+	shared      bool // others had processes when it began
+	gone        atomic.Bool
+
 	stdin  *stdin
 	out    []*pump
 	tty    bool
@@ -44,8 +50,9 @@ type run struct {
 
 // exitStatus is what the kernel said of a shell.
 type exitStatus struct {
-	wait syscall.WaitStatus
-	oom  bool
+	wait       syscall.WaitStatus
+	memoryKill bool // the kernel killed a process of the box for want of memory meanwhile
+	shared     bool // other runs had processes meanwhile
 }
 
 // start starts a run, or refuses it.
@@ -116,6 +123,7 @@ func (r *run) spawn(body wire.StartBody) (step string, err error) {
 	if err != nil {
 		return wire.StepDir, err
 	}
+	r.memoryKills = r.agent.memory.kills() // before anything of it can be killed
 	if r.takeSpare(dir, body) {
 		return "", nil
 	}
@@ -252,6 +260,8 @@ func (r *run) note(pid int) {
 	r.pid, r.began = pid, time.Now()
 	r.tree.sessions[pid] = true
 	a.runs[r.id], a.pids[pid] = r, r
+	a.begun++
+	r.nth, r.shared = a.begun, a.others(r)
 	if !slices.Contains(a.trees, r.tree) {
 		a.trees = append(a.trees, r.tree)
 	}
@@ -339,6 +349,7 @@ func (r *run) end(st exitStatus) (open bool) {
 		leftover = r.agent.leftover(r)
 	}
 	open = !r.closed() || len(leftover) > 0
+	r.gone.Store(!open)
 	body := exitBody(st)
 	body.Killed, body.Open = killed || r.tree.collateral.Load(), open
 	if r.named != nil {
@@ -400,11 +411,14 @@ func (r *run) awaitKill() (killed bool) {
 }
 
 func exitBody(st exitStatus) wire.ExitBody {
+	body := wire.ExitBody{MemoryKill: st.memoryKill, Shared: st.memoryKill && st.shared}
 	if st.wait.Signaled() {
 		n := int(st.wait.Signal())
-		return wire.ExitBody{Code: 128 + n, Signal: n, OOM: st.oom}
+		body.Code, body.Signal = 128+n, n
+		return body
 	}
-	return wire.ExitBody{Code: st.wait.ExitStatus(), OOM: st.oom}
+	body.Code = st.wait.ExitStatus()
+	return body
 }
 
 // tellExit says how the run's shell ended.

@@ -73,17 +73,74 @@ E`)
 		want(t, sh(t, box, count), 0, before)
 	})
 	t.Run("memory bomb", func(t *testing.T) {
-		box := s.newBox(t)
+		spec := s.manager.Defaults
+		spec.Memory = 256 << 20 // which is soon full
+		small := &suite{manager: Manager(t, s.manager.Launcher, spec)}
+		box := small.newBox(t)
 		defer box.Close()
 		r := do(t, box, sandbox.Command{Cmd: "tail /dev/zero", Timeout: 40 * time.Second})
 		if r.Status == sandbox.Lost {
 			t.Fatalf("the box died: %v", r.Err)
 		}
-		if r.Status != sandbox.OOM {
-			t.Errorf("%s, exit %d", r.Status, r.Code)
+		if r.Status != sandbox.OOM || r.MemoryKill == nil || r.MemoryKill.Shared {
+			t.Errorf("%s, exit %d, %+v", r.Status, r.Code, r.MemoryKill)
 		}
 		want(t, sh(t, box, "echo alive"), 0, "alive\n")
+		testAfterOOM(t, box)
+		testMemoryOfOthers(t, box)
 	})
+}
+
+// testAfterOOM has commands run in a box whose kernel's count of processes killed
+// for want of memory is no longer zero: none is charged with what was before it, and
+// each is told what happened in its time.
+func testAfterOOM(t *testing.T, box *sandbox.Box) {
+	innocent := func(cmd string, code int) {
+		t.Helper()
+		if r := sh(t, box, cmd); r.Status != sandbox.Exited || r.Code != code || r.MemoryKill != nil {
+			t.Errorf("%q after a process was killed for memory: %s, exit %d, %+v", cmd, r.Status, r.Code, r.MemoryKill)
+		}
+	}
+	innocent("true", 0)
+	innocent("grep x /dev/null", 1)
+	innocent("kill -9 $$", 137)
+	if r := sh(t, box, "tail /dev/zero; echo went on"); r.Status != sandbox.Exited || r.Code != 0 || r.MemoryKill == nil || r.MemoryKill.Shared || r.MemoryKill.Limit != box.Place.Memory {
+		t.Errorf("a command that lost a child: %s, exit %d, %+v", r.Status, r.Code, r.MemoryKill)
+	}
+	innocent("false", 1)
+	if r := sh(t, box, "tail /dev/zero; exit 3"); r.Status != sandbox.OOM || r.Code != 3 || r.Signal != "" {
+		t.Errorf("a command that failed since it lost a child: %s, exit %d %s", r.Status, r.Code, r.Signal)
+	}
+	innocent("exit 3", 3)
+}
+
+// testMemoryOfOthers has the kernel kill a process while several commands run: each
+// is told so, and none is said to be the one. The kernel may take more than one, as
+// long as the first has not given its memory back.
+func testMemoryOfOthers(t *testing.T, box *sandbox.Box) {
+	bystander := start(t, box, sandbox.Command{Cmd: "echo up; until [ -e $TMPDIR/killed ]; do sleep 0.1; done; exit 5", Timeout: 60 * time.Second})
+	printed(t, bystander, "up")
+	bomb := do(t, box, sandbox.Command{Cmd: "tail /dev/zero", Timeout: 40 * time.Second})
+	if bomb.Status != sandbox.Exited || bomb.Code != 137 || bomb.Signal != "SIGKILL" || bomb.MemoryKill == nil || !bomb.MemoryKill.Shared {
+		t.Errorf("the one that was killed: %s, exit %d %s, %+v", bomb.Status, bomb.Code, bomb.Signal, bomb.MemoryKill)
+	}
+	later := sh(t, box, "touch $TMPDIR/killed; false")
+	if later.Status != sandbox.Exited || later.Code != 1 || later.MemoryKill != nil {
+		t.Errorf("one that began later: %s, exit %d, %+v", later.Status, later.Code, later.MemoryKill)
+	}
+	r := wait(t, bystander)
+	if r.Status != sandbox.Exited || r.Code != 5 && r.Code != 137 || r.MemoryKill == nil || !r.MemoryKill.Shared {
+		t.Errorf("one beside it: %s, exit %d, %+v", r.Status, r.Code, r.MemoryKill)
+	}
+	// What a command left behind counts as one that runs.
+	daemon := sh(t, box, "(until [ -e $TMPDIR/go ]; do sleep 0.1; done; tail /dev/zero; touch $TMPDIR/over) >/dev/null 2>&1 & echo")
+	if len(daemon.Leftover) == 0 {
+		t.Fatalf("nothing is left over: %+v", daemon.Exit)
+	}
+	r = sh(t, box, "touch $TMPDIR/go; for i in {1..100}; do [ -e $TMPDIR/over ] && break; sleep 0.1; done; exit 4")
+	if r.Status != sandbox.Exited || r.Code != 4 && r.Code != 137 || r.MemoryKill == nil || !r.MemoryKill.Shared {
+		t.Errorf("one beside another's daemon that was killed: %s, exit %d, %+v", r.Status, r.Code, r.MemoryKill)
+	}
 }
 
 // testStranger knocks at the ways on which the agent and its host meet.

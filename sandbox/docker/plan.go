@@ -414,6 +414,7 @@ func (l *Launcher) where(p *plan, c request) sandbox.Place {
 		Backend: "docker", Image: c.ImageName, Path: c.Path,
 		Workspace: c.Workspace, Dir: c.dir(),
 		Env:       env,
+		Memory:    c.Memory,
 		Heartbeat: c.Path == pathRelay,
 		Notes:     notes,
 	}

@@ -301,9 +301,12 @@ const (
 
 // ExitBody says how a run's shell ended, and what it left behind.
 type ExitBody struct {
-	Code     int    `json:"code"`             // 0 to 255; 128 + Signal where a signal ended it
-	Signal   int    `json:"signal,omitempty"` // 1 to 64
-	OOM      bool   `json:"oom,omitempty"`    // the kernel was out of memory for the box meanwhile
+	Code   int `json:"code"`             // 0 to 255; 128 + Signal where a signal ended it
+	Signal int `json:"signal,omitempty"` // 1 to 64
+
+	MemoryKill bool `json:"memoryKill,omitempty"` // the kernel killed a process of the box for want of memory while the shell ran
+	Shared     bool `json:"shared,omitempty"`     // of such a run: others had processes meanwhile
+
 	Killed   bool   `json:"killed,omitempty"` // a Kill was carried out, of this run or, where it could not settle, of the whole box
 	Open     bool   `json:"open,omitempty"`   // processes of it still run, until Closed
 	Leftover []Proc `json:"leftover,omitempty"`

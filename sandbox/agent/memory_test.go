@@ -1,0 +1,131 @@
+//go:build linux
+
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// A group is the directory of a control group, with a file that counts.
+type group struct {
+	*testing.T
+	file string
+}
+
+func newGroup(t *testing.T, name, text string) group {
+	t.Helper()
+	g := group{t, filepath.Join(t.TempDir(), name)}
+	if err := os.MkdirAll(filepath.Dir(g.file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g.counts(text)
+	return g
+}
+
+func (g group) counts(text string) {
+	g.Helper()
+	if err := os.WriteFile(g.file, []byte(text), 0o600); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// TestMemoryEvents reads what the kernel writes, for both versions of control
+// groups, again and again from one descriptor.
+func TestMemoryEvents(t *testing.T) {
+	for name, c := range map[string]struct{ root, file, none, two string }{
+		"v2": {"", "memory.events", "low 0\nhigh 0\nmax 7\noom 3\noom_kill 0\noom_group_kill 5\n", "low 0\nhigh 0\nmax 9\noom 5\noom_kill 2\noom_group_kill 5\n"},
+		"v1": {"..", "memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", "oom_kill_disable 0\nunder_oom 1\noom_kill 2\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, c.file, c.none)
+			var m memoryEvents
+			m.open(filepath.Join(filepath.Dir(g.file), c.root))
+			before := m.kills()
+			if before != 0 || m.roseAbove(before) {
+				t.Errorf("%d at first", before)
+			}
+			g.counts(c.two)
+			if n := m.kills(); n != 2 || !m.roseAbove(before) || m.roseAbove(n) {
+				t.Errorf("%d after two", n)
+			}
+		})
+	}
+}
+
+// TestMemoryEventsThatCannotBeRead: nobody is told what nobody knows.
+func TestMemoryEventsThatCannotBeRead(t *testing.T) {
+	for name, text := range map[string]string{"no count": "oom_kill_disable 0\nunder_oom 0\n", "no number": "oom_kill many\n", "empty": ""} {
+		g := newGroup(t, "memory.events", text)
+		var m memoryEvents
+		m.open(filepath.Dir(g.file))
+		if n := m.kills(); n != unread || m.file != 0 {
+			t.Errorf("%s: %d, descriptor %d", name, n, m.file)
+		}
+	}
+	g := newGroup(t, "memory.events", "oom_kill 0\n")
+	var m memoryEvents
+	m.open(filepath.Dir(g.file))
+	g.counts("oom_kill many\n")
+	before := m.kills()
+	g.counts("oom_kill 7\n")
+	if before != unread || m.roseAbove(before) {
+		t.Errorf("%d before; the kills are charged to who began when nobody could count", before)
+	}
+}
+
+// TestWhoIsToldOfMemory: a run whose shell ran while the count rose, and whether
+// another had processes at any time of its own.
+func TestWhoIsToldOfMemory(t *testing.T) {
+	g := newGroup(t, "memory.events", "oom_kill 4\n")
+	a := &Agent{runs: map[wire.ID]*run{}, pids: map[int]*run{}}
+	a.memory.open(filepath.Dir(g.file))
+	var last byte
+	begin := func() *run {
+		last++
+		r := &run{agent: a, id: wire.ID{last}, tree: newTree(), memoryKills: a.memory.kills()}
+		r.note(int(last))
+		return r
+	}
+	end := func(r *run, told, shared bool) {
+		t.Helper()
+		st := exitStatus{memoryKill: a.memory.roseAbove(r.memoryKills), shared: a.sharedBox(r)}
+		if body := exitBody(st); body.MemoryKill != told || body.Shared != shared {
+			t.Errorf("run %d is told %+v, want %v, %v", r.nth, body, told, shared)
+		}
+		r.gone.Store(true) // its Exit goes out, and a host may start the next, before it is off the list
+	}
+	end(begin(), false, false)
+	victim := begin()
+	g.counts("oom_kill 5\n")
+	end(victim, true, false)
+	end(begin(), false, false) // the kernel's count is as it was
+
+	long, short := begin(), begin()
+	g.counts("oom_kill 6\n")
+	end(short, true, true)
+	late := begin()
+	end(late, false, false)
+	end(long, true, true)
+
+	daemon := begin() // its shell has ended, its leftovers have not
+	later := begin()
+	g.counts("oom_kill 8\n")
+	end(later, true, true)
+	end(daemon, true, true)
+}
+
+// BenchmarkMemoryEvents is what each end of a run adds.
+func BenchmarkMemoryEvents(b *testing.B) {
+	var m memoryEvents
+	m.open(cgroupRoot)
+	if m.file == 0 {
+		b.Skip("no control group that counts")
+	}
+	for b.Loop() {
+		m.kills()
+	}
+}
