@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -12,15 +11,16 @@ import (
 // commands that begin, end or may not run. A nil one writes nothing. It is told
 // text that has its secrets masked, and of owners what is no secret.
 type audit struct {
-	log  *slog.Logger
-	mask func(string) string
+	log   *slog.Logger
+	mask  func(string) string
+	names map[string]string // of principals, for people
 }
 
 func (m *Manager) newAudit() *audit {
 	if m.Audit == nil {
 		return nil
 	}
-	return &audit{m.Audit, m.Secrets.Text}
+	return &audit{m.Audit, m.Secrets.Text, m.Names}
 }
 
 // note writes a line. Whatever text it has may repeat what a client gave.
@@ -33,16 +33,16 @@ func (a *audit) note(what, owner string, more ...any) {
 			more[i] = a.mask(text)
 		}
 	}
-	a.log.Info(what, slices.Concat(whose(owner), more)...)
+	a.log.Info(what, slices.Concat(a.whose(owner), more)...)
 }
 
-// whose is what of an owner may be written down: what stands before the last dot
-// of its name, where a server of many puts whose session it is, and a mark of the
-// whole, as the logs have it. The name itself lets who knows it into the session.
-func whose(owner string) []any {
+// whose is what of an owner may be written down: the name of its principal, where
+// that has one, and a mark of the whole, as the logs have it. The owner itself lets who
+// knows it into the session.
+func (a *audit) whose(owner string) []any {
 	session := []any{"session", ownerMark(owner)}
-	if dot := strings.LastIndexByte(owner, '.'); dot > 0 {
-		return append([]any{"owner", owner[:dot]}, session...)
+	if name := a.names[principal(owner)]; name != "" {
+		return append([]any{"owner", name}, session...)
 	}
 	return session
 }

@@ -47,7 +47,7 @@ func (m *Manager) Find(owner, id string) (Record, error) {
 	}
 	written := m.Logs.Written(id) // asked first: what is over then is so in the index
 	head, err := m.Logs.Head(id)
-	if err != nil || head.Owner != ownerMark(owner) && head.Owner != ownerMark(keeper(owner)) {
+	if err != nil || head.Owner != ownerMark(owner) && head.Owner != ownerMark(principal(owner)) {
 		return Record{}, Errorf(ExecNotFound, "Use an execId that exec returned; list has the recent ones. Logs are deleted when they are old.",
 			"there is no command with the execId %q", id)
 	}

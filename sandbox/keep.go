@@ -12,9 +12,11 @@ import (
 // DefaultKeepFor is how long a kept box waits for a server to come back.
 const DefaultKeepFor = 24 * time.Hour
 
-// keeper is whose the kept boxes of an owner are. A session ends with its server,
-// so they belong to whoever has the sessions: of "alice.K7Q2…" that is alice.
-func keeper(owner string) string {
+// principal is whose the kept boxes of an owner are. A session ends with its server,
+// so they belong to whoever has the sessions: what stands before the last dot of an
+// owner's name, or all of it where there is none. What a principal may be is the
+// server's to say.
+func principal(owner string) string {
 	if i := strings.LastIndexByte(owner, '.'); i > 0 {
 		return owner[:i]
 	}
@@ -22,8 +24,8 @@ func keeper(owner string) string {
 }
 
 // reaches reports whether what one has another may use: the same owner, or one
-// of the sessions of who keeps it.
-func reaches(owner, has string) bool { return owner == has || keeper(owner) == has }
+// of the sessions of the principal that has it.
+func reaches(owner, has string) bool { return owner == has || principal(owner) == has }
 
 // keep says of a request how its box is kept, nil where it is not.
 func (m *Manager) keep(owner string, req Request) (*Keep, error) {
@@ -36,7 +38,7 @@ func (m *Manager) keep(owner string, req Request) (*Keep, error) {
 	if req.Name == "" {
 		return nil, Errorf(InvalidArgument, `Give one, such as "dev".`, "a box that is kept needs a name, by which it is found again")
 	}
-	return &Keep{Name: req.Name, Owner: keeper(owner), For: m.keepFor()}, nil
+	return &Keep{Name: req.Name, Owner: principal(owner), For: m.keepFor()}, nil
 }
 
 func (m *Manager) keepFor() time.Duration {
@@ -49,10 +51,12 @@ func (m *Manager) keepFor() time.Duration {
 // comingBack is what who takes over kept boxes has claimed: one at a time does.
 const comingBack = "\x00kept"
 
-// comeBack takes over the kept boxes that wait on this host, with what runs in
-// them. One that cannot be reached is left to its agent, which ends it when its
-// time is over.
-func (m *Manager) comeBack(ctx context.Context) error {
+// comeBack takes over the kept boxes of an owner's principal that wait on this host,
+// with what runs in them. One that cannot be reached is left to its agent, which ends
+// it when its time is over. Those of others are left to them: who had them would keep
+// them from their own server. So nobody ever has one of a principal that is no more,
+// as those are that an earlier version named, and it ends when its time is over.
+func (m *Manager) comeBack(ctx context.Context, owner string) error {
 	redialer, ok := m.Launcher.(Redialer)
 	if !ok {
 		return nil
@@ -64,6 +68,9 @@ func (m *Manager) comeBack(ctx context.Context) error {
 	defer release()
 	kept, err := redialer.Kept(ctx)
 	for _, k := range kept {
+		if k.Owner != principal(owner) {
+			continue
+		}
 		if err := m.takeOver(ctx, redialer, k); err != nil {
 			m.logger().Warn("a kept box did not come back", "box", k.ID, "name", k.Name, "err", err)
 			if m.standsFor(k.ID) == nil { // else somebody goes on trying
@@ -87,7 +94,7 @@ func (m *Manager) standsFor(id string) *Box {
 // back returns the box of a name that waits for its owner, or nil. An error says
 // that there is one which cannot be reached just now.
 func (m *Manager) back(ctx context.Context, owner, name string) (*Box, error) {
-	if name == "" || m.comeBack(ctx) != nil {
+	if name == "" || m.comeBack(ctx, owner) != nil {
 		return nil, m.unreached(owner, name) // no engine: whoever starts one now says that better
 	}
 	if box := m.named(owner, name); box != nil {

@@ -37,7 +37,9 @@ const DefaultMaxBoxes = 16
 // until Close.
 //
 // An owner is whoever may use a box and nobody else: a client's session. Its
-// name is the caller's choice, and what one owner has does not exist for others.
+// name is the caller's choice, and what one owner has does not exist for others. A
+// box that is kept outlives the session and belongs to its principal, who has all
+// sessions that are named PRINCIPAL.SESSION; an owner without a dot is its own.
 type Manager struct {
 	Launcher Launcher
 	Logs     *rawlog.Store
@@ -55,6 +57,8 @@ type Manager struct {
 	Logger   *slog.Logger
 	Audit    *slog.Logger // told of each box and command, for the record; nil: nobody is
 
+	Names map[string]string // of principals, by which the record names them; set before anybody calls
+
 	mu        sync.Mutex
 	boxes     map[string]*tenancy      // by box id
 	gone      []departed               // the last ones, so that a late question is answered
@@ -62,7 +66,7 @@ type Manager struct {
 	claims    map[string]chan struct{} // what somebody is at; closed when it is done
 	pool      *pool                    // nil until there is a client
 	idleTimer *time.Timer              // nil until there is a box that may be idle for too long
-	warmed    bool                     // there was a client
+	met       map[string]bool          // principals of which there was a client
 	starting  int
 	closed    bool
 	life      context.Context    // of those who tend; nil until there is something to
@@ -97,7 +101,7 @@ type Request struct {
 // Start starts a box for an owner, or returns the one of that name that it has.
 func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Box, reused bool, err error) {
 	if req.Name != "" {
-		release, err := m.claim(ctx, keeper(owner)+"\x00"+req.Name)
+		release, err := m.claim(ctx, principal(owner)+"\x00"+req.Name)
 		if err != nil {
 			return nil, false, err
 		}

@@ -82,18 +82,21 @@ type demand struct {
 	at    time.Time
 }
 
-// Warm tells the Manager that a client is there: from now on boxes stand ready,
-// and those that were kept come back. It does not wait for them. It costs next to
-// nothing to call it again.
-func (m *Manager) Warm() {
+// Warm tells the Manager that a client of an owner is there: from now on boxes stand
+// ready, and those that its principal kept come back. It does not wait for them. It
+// costs next to nothing to call it again.
+func (m *Manager) Warm(owner string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
-	if !m.warmed {
-		m.warmed = true
-		m.tend(func(ctx context.Context) { m.comeBack(ctx) })
+	if who := principal(owner); !m.met[who] {
+		if m.met == nil {
+			m.met = map[string]bool{}
+		}
+		m.met[who] = true
+		m.tend(func(ctx context.Context) { m.comeBack(ctx, owner) })
 	}
 	if m.Pool.Warm <= 0 {
 		return

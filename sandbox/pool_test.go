@@ -117,8 +117,8 @@ func TestPool(t *testing.T) {
 	if launched, _ := c.figures(); launched != 0 {
 		t.Errorf("%d boxes before any client", launched)
 	}
-	m.Warm()
-	m.Warm()
+	m.Warm("")
+	m.Warm("")
 	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
 
 	box := start(t, m, sandbox.Request{Name: "mine"})
@@ -155,7 +155,7 @@ func TestPool(t *testing.T) {
 // A burst of starts is followed by so many warm boxes, for the next one.
 func TestBurst(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{Warm: 1, Max: 4})
-	m.Warm()
+	m.Warm("")
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() { start(t, m, sandbox.Request{}) })
@@ -174,7 +174,7 @@ func TestBurst(t *testing.T) {
 // A box that ended while it stood ready, or does not answer, is given to nobody.
 func TestWarmBoxThatDied(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
-	m.Warm()
+	m.Warm("")
 	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
 	c.streams[0].ReadWriteCloser.Close()
 	await(t, "another one", func() bool { launched, _ := c.figures(); return launched == 2 && m.Stats().Ready == 1 })
@@ -184,7 +184,7 @@ func TestWarmBoxThatDied(t *testing.T) {
 
 func TestWarmBoxThatIsSilent(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
-	m.Warm()
+	m.Warm("")
 	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
 	c.streams[0].silent.Store(true)
 	box := start(t, m, sandbox.Request{})
@@ -199,7 +199,7 @@ func TestWarmBoxThatIsSilent(t *testing.T) {
 func TestPoolWithoutEngine(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
 	c.breakWith(errors.New("no engine"))
-	m.Warm()
+	m.Warm("")
 	await(t, "a second attempt", func() bool { launched, _ := c.figures(); return launched >= 2 })
 	if launched, _ := c.figures(); launched > 3 {
 		t.Errorf("%d attempts at once", launched)

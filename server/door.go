@@ -214,7 +214,7 @@ func isModern(r *http.Request) bool {
 }
 
 func end(w http.ResponseWriter, r *http.Request, from *holder) error {
-	if !from.sessions.forget(r.Header.Get(mcpserver.HeaderKeySessionID)) {
+	if !from.sessions.forget(sessionKey{id: r.Header.Get(mcpserver.HeaderKeySessionID)}) {
 		return errNoSession
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -275,8 +275,8 @@ func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (cal
 		return caller{session: h.sessions.client(m.client), calls: rand.Text()}, nil
 	case m.method == string(mcp.MethodInitialize):
 		s := h.sessions.open()
-		w.Header().Set(mcpserver.HeaderKeySessionID, s.id)
-		return caller{session: s, calls: s.id}, nil
+		w.Header().Set(mcpserver.HeaderKeySessionID, s.key.id)
+		return caller{session: s, calls: s.key.id}, nil
 	case id == "":
 		return caller{}, refuse(http.StatusBadRequest, "a session is needed: initialize, then send its Mcp-Session-Id")
 	}
@@ -284,7 +284,7 @@ func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (cal
 	if s == nil {
 		return caller{}, errNoSession
 	}
-	return caller{session: s, calls: s.id}, nil
+	return caller{session: s, calls: s.key.id}, nil
 }
 
 // serveSSE serves the stream of the older transport, which is the session: when
@@ -292,13 +292,13 @@ func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (cal
 func (d *door) serveSSE(w http.ResponseWriter, r *http.Request, from *holder) error {
 	if r.Method == http.MethodGet {
 		s := from.sessions.open()
-		defer from.sessions.forget(s.id)
+		defer from.sessions.forget(s.key)
 		ctx, leave, err := s.enter(r.Context(), math.MaxInt)
 		if err != nil {
 			return errNoSession
 		}
 		defer leave()
-		r = r.WithContext(context.WithValue(ctx, callerKey{}, caller{session: s, calls: s.id}))
+		r = r.WithContext(context.WithValue(ctx, callerKey{}, caller{session: s, calls: s.key.id}))
 	}
 	d.sse.SSEHandler().ServeHTTP(w, r)
 	return nil
@@ -315,7 +315,7 @@ func (d *door) serveMessage(w http.ResponseWriter, r *http.Request, from *holder
 		if s == nil {
 			return errNoSession
 		}
-		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{session: s, calls: s.id}))
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{session: s, calls: s.key.id}))
 		r.Body = io.NopCloser(bytes.NewReader(m.body))
 		// Of a client that names its version here mcp-go would want headers
 		// that are the streamable transport's. The message says it as well.

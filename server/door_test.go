@@ -80,6 +80,9 @@ func connect(t testing.TB, url string, header ...string) string {
 	return id
 }
 
+// ownerOf is the owner whose session a client of a token has.
+func ownerOf(token, session string) string { return ofToken(token) + "." + session }
+
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 
 func TestDoor(t *testing.T) {
@@ -250,7 +253,7 @@ func TestOwner(t *testing.T) {
 	url := listen(t, s, HTTP{}) + "/mcp"
 	a, b := connect(t, url), connect(t, url)
 	_, body := post(t, url, toolCall(2, "start", `{}`), "Mcp-Session-Id", a)
-	id := s.Manager.Boxes(a)[0].ID
+	id := s.Manager.Boxes(ownerOf(testToken, a))[0].ID
 	if !strings.Contains(body, id) {
 		t.Errorf("start: %s", body)
 	}
@@ -332,8 +335,11 @@ func TestDelete(t *testing.T) {
 		_, body := post(t, url, toolCall(2, "exec", `{"cmd":"sleep 1000"}`), "Mcp-Session-Id", a)
 		answer <- body
 	}()
-	await(t, func() bool { boxes := s.Manager.Boxes(a); return len(boxes) == 1 && boxes[0].Live() == 1 })
-	box := s.Manager.Boxes(a)[0]
+	await(t, func() bool {
+		boxes := s.Manager.Boxes(ownerOf(testToken, a))
+		return len(boxes) == 1 && boxes[0].Live() == 1
+	})
+	box := s.Manager.Boxes(ownerOf(testToken, a))[0]
 	start := time.Now()
 	if resp, body := send(t, "DELETE", url, "", "Mcp-Session-Id", a); resp.StatusCode != http.StatusNoContent {
 		t.Errorf("DELETE: %s: %s", resp.Status, body)
@@ -346,7 +352,7 @@ func TestDelete(t *testing.T) {
 	if resp, _ := post(t, url, ping, "Mcp-Session-Id", a); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("a call of a session that ended: %s", resp.Status)
 	}
-	if n := len(s.Manager.Boxes(b)); n != 1 {
+	if n := len(s.Manager.Boxes(ownerOf(testToken, b))); n != 1 {
 		t.Errorf("%d boxes of another session stand, want 1", n)
 	}
 }
@@ -394,9 +400,12 @@ func TestHangUp(t *testing.T) {
 	if resp, body := post(t, base+endpoint, toolCall(2, "exec", `{"cmd":"sleep 1000"}`)); resp.StatusCode != http.StatusAccepted {
 		t.Fatalf("%s: %s", resp.Status, body)
 	}
-	await(t, func() bool { boxes := s.Manager.Boxes(id); return len(boxes) == 1 && boxes[0].Live() == 1 })
+	await(t, func() bool {
+		boxes := s.Manager.Boxes(ownerOf(testToken, id))
+		return len(boxes) == 1 && boxes[0].Live() == 1
+	})
 	hangUp()
-	await(t, func() bool { return len(s.Manager.Boxes(id)) == 0 })
+	await(t, func() bool { return len(s.Manager.Boxes(ownerOf(testToken, id))) == 0 })
 	await(t, func() bool { resp, _ := post(t, base+endpoint, ping); return resp.StatusCode == http.StatusNotFound })
 }
 
@@ -475,7 +484,10 @@ func TestShutdown(t *testing.T) {
 			resp.Body.Close()
 		}
 	}()
-	await(t, func() bool { boxes := s.Manager.Boxes(id); return len(boxes) == 1 && boxes[0].Live() == 1 })
+	await(t, func() bool {
+		boxes := s.Manager.Boxes(ownerOf(testToken, id))
+		return len(boxes) == 1 && boxes[0].Live() == 1
+	})
 	start := time.Now()
 	cancel()
 	select {
@@ -488,7 +500,7 @@ func TestShutdown(t *testing.T) {
 	}
 	t.Logf("ended after %v", time.Since(start).Round(time.Millisecond))
 	<-answered
-	if n := len(s.Manager.Boxes(id)); n != 0 {
+	if n := len(s.Manager.Boxes(ownerOf(testToken, id))); n != 0 {
 		t.Errorf("%d boxes are left", n)
 	}
 }

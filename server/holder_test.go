@@ -25,7 +25,7 @@ func TestHolders(t *testing.T) {
 	url := base + "/mcp"
 	alices := connect(t, url, showing("alice")...)
 	post(t, url, toolCall(2, "start", `{}`), showing("alice", "Mcp-Session-Id", alices)...)
-	box := s.Manager.Boxes(alices)[0]
+	box := s.Manager.Boxes(ownerOf(twoTokens["alice"], alices))[0]
 	running := make(chan string, 1)
 	go func() {
 		_, body := post(t, url, toolCall(42, "exec", fmt.Sprintf(`{"cmd":"sleep 1000","containerId":%q}`, box.ID)), showing("alice", "Mcp-Session-Id", alices)...)

@@ -50,7 +50,8 @@ type HTTP struct {
 	Listen string // host:port; "" is DefaultListen
 
 	// Tokens are what clients show as bearer, by the names of those who were
-	// given one each. There is at least one, since whoever calls may run
+	// given one each. Names are for people: who has a token is its principal,
+	// whatever it is called. There is at least one, since whoever calls may run
 	// commands, and even this machine has other users and web pages. What
 	// clients with one of them have does not exist for those with another.
 	Tokens map[string]string
@@ -118,6 +119,9 @@ func checkTokens(tokens map[string]string) error {
 	for name, token := range tokens {
 		if strings.Trim(name, nameLetters) != "" || name == "" {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Letters, digits and -._ make one.", "a token cannot have the name %q", name)
+		}
+		if strings.EqualFold(name, local) {
+			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another one.", "a token cannot have the name %q, which stands for who calls over stdio", name)
 		}
 		if token == "" {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Make one of 16 characters or more.", "the token of %q is empty", name)
@@ -224,6 +228,7 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, d *door) error 
 
 func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 	s.metrics = newMetrics(s.Manager)
+	s.Manager.Names = h.names()
 	m := s.mcp()
 	cors := []mcpserver.CORSOption{
 		// With no origin mcp-go would allow any to read the older transport's
@@ -255,10 +260,19 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 			mcpserver.WithSSEDisableLocalhostProtection(true),
 			mcpserver.WithSSECORS(cors...),
 			mcpserver.WithSessionIDGenerator(func(ctx context.Context, _ *http.Request) (string, error) {
-				return Owner(ctx), nil
+				return ctx.Value(callerKey{}).(caller).calls, nil
 			}),
 		),
 	}
+}
+
+// names are those of the principals that have a token, for the record.
+func (h HTTP) names() map[string]string {
+	names := map[string]string{}
+	for name, token := range h.Tokens {
+		names[ofToken(token)] = name
+	}
+	return names
 }
 
 func (s *Server) holders(h HTTP) (list []*holder) {
@@ -266,7 +280,7 @@ func (s *Server) holders(h HTTP) (list []*holder) {
 		list = append(list, &holder{
 			name:     name,
 			token:    sha256.Sum256([]byte(token)),
-			sessions: &sessions{holder: name, release: s.Manager.Release, all: map[string]*session{}},
+			sessions: &sessions{principal: ofToken(token), release: s.Manager.Release, all: map[sessionKey]*session{}},
 			rate:     newBucket(cmp.Or(h.MaxRate, DefaultMaxRate)),
 		})
 	}

@@ -75,9 +75,9 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 // protocol they follow, and starts none before.
 func (s *Server) hooks() *mcpserver.Hooks {
 	var h mcpserver.Hooks
-	h.AddBeforeInitialize(func(context.Context, any, *mcp.InitializeRequest) { s.Manager.Warm() })
-	h.AddBeforeDiscover(func(context.Context, any, *mcp.DiscoverRequest) { s.Manager.Warm() })
-	h.AddBeforeListTools(func(context.Context, any, *mcp.ListToolsRequest) { s.Manager.Warm() })
+	h.AddBeforeInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest) { s.Manager.Warm(Owner(ctx)) })
+	h.AddBeforeDiscover(func(ctx context.Context, _ any, _ *mcp.DiscoverRequest) { s.Manager.Warm(Owner(ctx)) })
+	h.AddBeforeListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest) { s.Manager.Warm(Owner(ctx)) })
 	return &h
 }
 

@@ -36,10 +36,6 @@ const (
 	maxSessions = 10_000
 )
 
-// local is whose calls are that come over stdio, or from the process itself.
-// There is only one such client.
-const local = "local"
-
 // A caller is whose request a context belongs to.
 type caller struct {
 	session *session
@@ -52,11 +48,11 @@ type callerKey struct{}
 // Owner says whose call it is that a tool handles: the name under which a
 // sandbox.Manager keeps the boxes of a client. On stdio it is always the same;
 // on HTTP it is the session's, and where the protocol knows no sessions, from
-// 2026-07-28 on, one made of the client's name. Both begin with the name of the
-// token that the client showed, and a dot.
+// 2026-07-28 on, one made of the client's name. Both begin with the principal whose
+// token the client showed, and a dot.
 func Owner(ctx context.Context) string {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
-		return c.session.id
+		return c.session.owner
 	}
 	return local
 }
@@ -72,7 +68,8 @@ func Hurried(ctx context.Context) bool {
 // A session is a client's stay: the calls that it has under way, which end
 // with it.
 type session struct {
-	id    string
+	key   sessionKey
+	owner string // under which a sandbox.Manager keeps what it has
 	asker *asker // of its user
 
 	mu    sync.Mutex
@@ -83,8 +80,15 @@ type session struct {
 	ended sync.WaitGroup             // of them; grows only while not over
 }
 
-func newSession(id string) *session {
-	return &session{id: id, asker: newAsker(), used: time.Now(), calls: map[int]context.CancelFunc{}}
+// A sessionKey is what a session is known by. One of a client that the protocol
+// gives none is no session that a client can name, whatever id it sends.
+type sessionKey struct {
+	id     string // that its client sends, which nobody can guess
+	client string // the hash of the client's name, where it has no id
+}
+
+func newSession(key sessionKey, owner string) *session {
+	return &session{key: key, owner: owner, asker: newAsker(), used: time.Now(), calls: map[int]context.CancelFunc{}}
 }
 
 // enter begins a call, where fewer than most are under way. Its context ends
@@ -128,9 +132,9 @@ func (s *session) end(release func(owner string)) {
 		cancel()
 	}
 	s.mu.Unlock()
-	release(s.id) // whatever a call waits for ends with its box
+	release(s.owner) // whatever a call waits for ends with its box
 	s.ended.Wait()
-	release(s.id) // a box may have come up in between
+	release(s.owner) // a box may have come up in between
 }
 
 // idle says since when nothing has happened, false where something does.
@@ -148,35 +152,40 @@ func (s *session) touch() {
 
 // sessions are those of the clients that come over HTTP with one token.
 type sessions struct {
-	holder  string             // the token's name, with which their ids begin
-	release func(owner string) // gives back all that a session had
+	principal string             // with which their owners begin
+	release   func(owner string) // gives back all that a session had
 
 	mu  sync.Mutex
-	all map[string]*session
+	all map[sessionKey]*session
 }
 
 // open makes a session that nobody can guess the id of.
-func (t *sessions) open() *session { return t.known(t.holder + "." + rand.Text()) }
+func (t *sessions) open() *session {
+	id := rand.Text()
+	return t.known(sessionKey{id: id}, id)
+}
 
 // client returns the session of a client that the protocol gives none. Clients
 // of other tokens may call themselves alike.
 func (t *sessions) client(name string) *session {
 	sum := sha256.Sum256([]byte(name))
-	return t.known(t.holder + ".client-" + hex.EncodeToString(sum[:16]))
+	hash := hex.EncodeToString(sum[:16])
+	return t.known(sessionKey{client: hash}, "client-"+hash)
 }
 
-// known returns the session of that id, a new one if need be.
-func (t *sessions) known(id string) *session {
+// known returns the session of that key, a new one if need be, whose owner ends with
+// a name.
+func (t *sessions) known(key sessionKey, name string) *session {
 	t.mu.Lock()
-	s := t.all[id]
+	s := t.all[key]
 	var evicted *session
 	if s == nil {
 		if len(t.all) >= maxSessions {
 			evicted = t.idlest()
-			delete(t.all, evicted.id)
+			delete(t.all, evicted.key)
 		}
-		s = newSession(id)
-		t.all[id] = s
+		s = newSession(key, t.principal+"."+name)
+		t.all[key] = s
 	}
 	t.mu.Unlock()
 	if evicted != nil {
@@ -201,10 +210,10 @@ func (t *sessions) idlest() *session {
 	return found
 }
 
-// find returns the session of that id, nil where there is none.
+// find returns the session of the id that a client sent, nil where there is none.
 func (t *sessions) find(id string) *session {
 	t.mu.Lock()
-	s := t.all[id]
+	s := t.all[sessionKey{id: id}]
 	t.mu.Unlock()
 	if s != nil {
 		s.touch()
@@ -213,10 +222,10 @@ func (t *sessions) find(id string) *session {
 }
 
 // forget ends a session. It tells whether there was one.
-func (t *sessions) forget(id string) bool {
+func (t *sessions) forget(key sessionKey) bool {
 	t.mu.Lock()
-	s := t.all[id]
-	delete(t.all, id)
+	s := t.all[key]
+	delete(t.all, key)
 	t.mu.Unlock()
 	if s != nil {
 		s.end(t.release)
@@ -233,23 +242,23 @@ func (t *sessions) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			for _, id := range t.stale(now.Add(-idleTimeout)) {
-				t.forget(id)
+			for _, key := range t.stale(now.Add(-idleTimeout)) {
+				t.forget(key)
 			}
 		}
 	}
 }
 
-func (t *sessions) stale(before time.Time) []string {
+func (t *sessions) stale(before time.Time) []sessionKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var ids []string
-	for id, s := range t.all {
+	var keys []sessionKey
+	for key, s := range t.all {
 		if used, idle := s.idle(); idle && used.Before(before) {
-			ids = append(ids, id)
+			keys = append(keys, key)
 		}
 	}
-	return ids
+	return keys
 }
 
 // A request is mcp-go's session of a single HTTP request, under a name of

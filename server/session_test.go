@@ -30,11 +30,11 @@ func (r *releases) String() string {
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var released releases
-		table := &sessions{release: released.add, all: map[string]*session{}}
+		table := &sessions{principal: "p", release: released.add, all: map[sessionKey]*session{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go table.sweep(ctx)
-		idle, visited, busy := table.known("idle"), table.known("visited"), table.known("busy")
+		idle, visited, busy := table.known(sessionKey{id: "idle"}, "idle"), table.known(sessionKey{id: "visited"}, "visited"), table.known(sessionKey{id: "busy"}, "busy")
 		_, leave, err := busy.enter(ctx, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestIdle(t *testing.T) {
 			t.Errorf("too early: %v", &released)
 		}
 		time.Sleep(3 * time.Hour)
-		if table.find("idle") != nil || released.String() != "idle idle" {
+		if table.find("idle") != nil || released.String() != "p.idle p.idle" {
 			t.Errorf("an idle session is still known; released: %v", &released)
 		}
 		if table.find("visited") == nil || table.find("busy") == nil {
@@ -59,9 +59,9 @@ func TestIdle(t *testing.T) {
 
 func TestTooManySessions(t *testing.T) {
 	var released releases
-	table := &sessions{release: released.add, all: map[string]*session{}}
+	table := &sessions{principal: "p", release: released.add, all: map[sessionKey]*session{}}
 	old := table.open()
-	oldest := table.known("busy") // but something runs there
+	oldest := table.known(sessionKey{id: "busy"}, "busy") // but something runs there
 	oldest.used = old.used.Add(-time.Hour)
 	old.used = old.used.Add(-time.Minute)
 	_, leave, _ := oldest.enter(t.Context(), 1)
@@ -69,7 +69,7 @@ func TestTooManySessions(t *testing.T) {
 	for range maxSessions - 1 {
 		table.open()
 	}
-	if len(table.all) != maxSessions || table.find(old.id) != nil || table.find("busy") == nil {
+	if len(table.all) != maxSessions || table.find(old.key.id) != nil || table.find("busy") == nil {
 		t.Errorf("%d sessions; released: %v", len(table.all), &released)
 	}
 }
@@ -77,7 +77,7 @@ func TestTooManySessions(t *testing.T) {
 // TestEndOfCalls: the end of a session ends its calls first, and what a call
 // got hold of at the last moment is given back too.
 func TestEndOfCalls(t *testing.T) {
-	s := newSession("x")
+	s := newSession(sessionKey{id: "x"}, "x")
 	ctx, leave, err := s.enter(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ const (
 func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client := caller{session: newSession(local)}
+	client := caller{session: newSession(sessionKey{}, local)}
 	out := &output{w: stdout, failed: cancel, asker: client.session.asker}
 	m := s.mcp()
 	short := &shortcut{server: m, out: out, logger: s.logger()}

@@ -132,6 +132,9 @@ func (k keyring) add(line string) error {
 	if _, twice := k.tokens[name]; twice {
 		return errors.New("there is a token before this one; give each a name of its own, as in: name = token")
 	}
+	if strings.EqualFold(name, "local") {
+		return fmt.Errorf("a token cannot have the name %q, which stands for who calls over stdio; choose another one", name)
+	}
 	if len(token) < minToken {
 		return fmt.Errorf("a token has %d characters or more, so that nobody guesses it; to make one: openssl rand -hex 16", minToken)
 	}

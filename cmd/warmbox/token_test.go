@@ -24,6 +24,8 @@ func TestTokens(t *testing.T) {
 		"two words-that-are-long-enough":          nil,
 		"short":                                   nil,
 		"alice = short":                           nil,
+		"local = " + one:                          nil,
+		"alice = " + one + "\nLocal = " + other:   nil,
 		"alice = " + one + "\nalice = " + other:   nil,
 		one + "\n" + other:                        nil,
 		one + "\nalice = " + other:                nil,

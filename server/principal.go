@@ -1,0 +1,28 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// A principal is who has what outlives a session, and the sessions: boxes that are
+// kept belong to one. It is told by what a caller proves and by nothing that somebody
+// chose: a name of a token is for people, and may be another's tomorrow. So
+//
+//	local        is who calls over stdio, or from the process itself
+//	token:HASH   is who has a token: the hash of that
+//
+// and a kind that is still to come, such as the issuer and subject of an OIDC token,
+// gets a word of its own before the colon. None has a dot, behind which an owner has
+// its session; see sandbox.Manager.
+
+// local is whose calls are that come over stdio, or from the process itself. There is
+// only one such client.
+const local = "local"
+
+// ofToken is the principal of who has a token. The hash is another one than that by
+// which tokens are compared: this one is written on containers, and lets nobody in.
+func ofToken(token string) string {
+	sum := sha256.Sum256([]byte("warmbox principal\x00" + token))
+	return "token:" + hex.EncodeToString(sum[:])
+}
