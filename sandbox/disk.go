@@ -22,6 +22,15 @@ const (
 	// is what four lanes of PCIe 4.0 carry, and more than one core can write.
 	fillRate = 8
 
+	// fileBytes is how many bytes of a floor keep one file free too. Of so many bytes
+	// ext4 makes one inode when nobody says otherwise, so a disk whose files are used
+	// up by usual ones is as full either way.
+	fileBytes = 16 << 10
+
+	// fileRate is how fast a disk's files are taken to be used up: one a microsecond
+	// is what a tmpfs makes on a few cores, and ten times what ext4 makes on one.
+	fileRate = time.Microsecond
+
 	// A disk is looked at after so much of the time that it takes to fill up to
 	// its floor. Looks cost 2 µs each and a wake-up. The longest is short because
 	// no rate bounds what fallocate takes, which writes nothing.
@@ -37,7 +46,7 @@ type diskWatch struct {
 	box  *Box
 	most int64    // of a floor, in bytes
 	dirs []string // on the disks
-	room func(dir string) (free, all int64, err error)
+	room func(dir string) (rawlog.Space, error)
 
 	awake atomic.Bool              // a look is to come
 	low   atomic.Pointer[shortage] // that the last one found, nil for none; before the first, any
@@ -92,18 +101,18 @@ func (w *diskWatch) wake() {
 
 // look ends what runs where a disk is low, and comes again while something does.
 func (w *diskWatch) look() {
-	low, left := w.measure()
+	low, soon := w.measure()
 	was := w.low.Swap(low)
 	if low != nil {
 		if was == nil {
-			w.box.logger.Warn("disk low, commands are killed", "dir", low.dir, "free", low.free, "floor", low.floor)
+			w.box.logger.Warn("disk low, commands are killed", "dir", low.dir, "free", low.free, "floor", low.floor, "files", low.files)
 		}
 		w.box.evict(low.errorf("the command was killed, with all that it started"))
 	}
 	if w.rest() {
 		return
 	}
-	time.AfterFunc(min(max(time.Duration(left/fillRate), shortestLook), longestLook), w.look)
+	time.AfterFunc(min(max(soon, shortestLook), longestLook), w.look)
 }
 
 // rest reports whether nothing runs, so that nobody need look before wake. What
@@ -116,34 +125,50 @@ func (w *diskWatch) rest() bool {
 	return !w.box.busy() || !w.awake.CompareAndSwap(false, true)
 }
 
-// measure returns the first shortage that it finds, nil for none, and how much
-// may be written before there is one. A disk that does not tell counts as one
-// with room.
-func (w *diskWatch) measure() (low *shortage, left int64) {
-	left = math.MaxInt64
+// measure returns the first shortage that it finds, nil for none, and how soon there
+// may be one. A disk that does not tell counts as one with room.
+func (w *diskWatch) measure() (low *shortage, soon time.Duration) {
+	soon = math.MaxInt64
 	for _, dir := range w.dirs {
-		free, all, err := w.room(dir)
+		space, err := w.room(dir)
 		if err != nil {
 			continue
 		}
-		floor := min(w.most, all/diskShare)
-		if free < floor && low == nil {
-			low = &shortage{dir, free, floor}
+		bytes := shortage{dir: dir, free: space.Free, floor: min(w.most, space.All/diskShare)}
+		soon = min(soon, time.Duration(bytes.above()/fillRate))
+		if bytes.above() < 0 && low == nil {
+			low = &bytes
 		}
-		left = min(left, free-floor)
+		if space.AllFiles <= 0 {
+			continue // files are made as they are wanted
+		}
+		files := shortage{dir: dir, files: true, free: space.FreeFiles, floor: min(w.most/fileBytes, space.AllFiles/diskShare)}
+		soon = min(soon, time.Duration(min(files.above(), int64(longestLook/fileRate)))*fileRate)
+		if files.above() < 0 && low == nil {
+			low = &files
+		}
 	}
-	return low, left
+	return low, soon
 }
 
 // A shortage is a disk with less room than its floor.
 type shortage struct {
 	dir         string
+	files       bool // of files; else of bytes
 	free, floor int64
 }
 
+// above is how much there is beyond the floor.
+func (s shortage) above() int64 { return s.free - s.floor }
+
 // errorf says of a shortage what came of it.
 func (s *shortage) errorf(what string) *Error {
-	return Errorf(LimitReached, "Make room with rm, which may run; du, ls and df show where. Or have the owner make room on that disk, or set a smaller min_free.",
+	const hint = "Make room with rm, which may run; du, ls and df%s show where. Or have the owner make room on that disk, or set a smaller min_free."
+	if s.files {
+		return Errorf(LimitReached, fmt.Sprintf(hint, " -i"),
+			"%s: the disk that %s of the user's machine is on has room for %d more files (inodes), and %d are kept free", what, s.dir, s.free, s.floor)
+	}
+	return Errorf(LimitReached, fmt.Sprintf(hint, ""),
 		"%s: the disk that %s of the user's machine is on has %s left, and %s are kept free", what, s.dir, megabytes(s.free), megabytes(s.floor))
 }
 

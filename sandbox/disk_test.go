@@ -12,23 +12,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
 // A fakeDisk has as much room as a test says, and counts who asks.
 type fakeDisk struct {
-	free, all int64
-	err       error
+	free, all           int64
+	freeFiles, allFiles int64 // 0: it makes them as they are wanted
+	err                 error
 
 	mu    sync.Mutex
 	looks int
 }
 
-func (d *fakeDisk) room(string) (free, all int64, err error) {
+func (d *fakeDisk) room(string) (rawlog.Space, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.looks++
-	return d.free, d.all, d.err
+	return rawlog.Space{Free: d.free, All: d.all, FreeFiles: d.freeFiles, AllFiles: d.allFiles}, d.err
 }
 
 func (d *fakeDisk) asked() int {
@@ -172,6 +174,31 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
+// TestDiskOfFewFiles: a disk is asked the more often the fewer files it can have, and
+// who has none left is told that it is files.
+func TestDiskOfFewFiles(t *testing.T) {
+	for free, want := range map[int64]int{10_000_000: 4, 1_000_000 + 65_536: 7, 100_000 + 65_536: 70, 65_536: 350} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := &fakeDisk{free: 1 << 50, all: 1 << 50, freeFiles: free, allFiles: 1 << 30}
+			b, told := watched(disk)
+			run, end := runs(b, "make")
+			defer end()
+			pass(7 * time.Second)
+			if disk.asked() < want*9/10 || disk.asked() > want*11/10 || len(told.list()) > 0 {
+				t.Errorf("%d files free: asked %d times in 7 s, want %d; killed %v", free, disk.asked(), want, told.list())
+			}
+			disk.mu.Lock()
+			disk.freeFiles = 12
+			disk.mu.Unlock()
+			pass(longestLook + shortestLook)
+			err, ok := errors.AsType[*Error](b.disk.admit(Command{Cmd: "make"}))
+			if !slices.Equal(told.list(), []wire.ID{run.wireID}) || !ok || !strings.Contains(err.Error(), "room for 12 more files (inodes), and 65536 are kept free") || !strings.Contains(err.Hint, "df -i") {
+				t.Errorf("killed %v; %v", told.list(), err)
+			}
+		})
+	}
+}
+
 func TestFloor(t *testing.T) {
 	for name, c := range map[string]struct {
 		disk *fakeDisk
@@ -181,6 +208,11 @@ func TestFloor(t *testing.T) {
 		"less":                        {&fakeDisk{free: 4, all: 100}, true},
 		"a large disk":                {&fakeDisk{free: 1 << 30, all: 1 << 50}, false},
 		"less of it":                  {&fakeDisk{free: 1<<30 - 1, all: 1 << 50}, true},
+		"files of a small disk":       {&fakeDisk{free: 50, all: 100, freeFiles: 500, allFiles: 10_000}, false},
+		"fewer":                       {&fakeDisk{free: 50, all: 100, freeFiles: 499, allFiles: 10_000}, true},
+		"files of a large disk":       {&fakeDisk{free: 50, all: 100, freeFiles: 65_536, allFiles: 1 << 40}, false},
+		"fewer of it":                 {&fakeDisk{free: 50, all: 100, freeFiles: 65_535, allFiles: 1 << 40}, true},
+		"files without a number":      {&fakeDisk{free: 50, all: 100, freeFiles: 0, allFiles: 0}, false},
 		"one that does not tell":      {&fakeDisk{err: errors.New("stale")}, false},
 		"one without an end":          {&fakeDisk{free: math.MaxInt64, all: math.MaxInt64}, false},
 		"one of no size":              {&fakeDisk{}, false},

@@ -48,7 +48,7 @@ type Manager struct {
 	Commands policy.Commands  // what may run; its zero value lets everything run
 	MaxBoxes int              // at once; 0 is DefaultMaxBoxes
 	MaxRuns  int              // at once, in all boxes; 0 is DefaultMaxRuns
-	MinFree  int64            // bytes of a disk that commands leave to others, at most a twentieth of it; 0: they may fill it
+	MinFree  int64            // bytes of a disk that commands leave to others, and a file for each 16 KB of them, at most a twentieth of either; 0: they may fill it
 	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
 	Pool     Pool             // what stands ready
 	Idle     time.Duration    // after which a box that nobody uses is stopped; 0: never

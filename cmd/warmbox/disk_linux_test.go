@@ -15,8 +15,13 @@ import (
 // nobody may have anything of it open any more.
 func tinyDisk(t *testing.T, size, mode string) string {
 	t.Helper()
+	return tmpfs(t, "size="+size+",mode="+mode)
+}
+
+func tmpfs(t *testing.T, options string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode="+mode); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		if strings.Contains(os.Getenv("WARMBOX_REQUIRE"), "mount") {
 			t.Fatal(err)
 		}
@@ -174,5 +179,43 @@ func (s *diskSession) fills(disk, cmd string) {
 	}
 	if r, _ := s.call("exec", map[string]any{"cmd": "echo x >small; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c [b]s=2M"}); r["stdout"] != "0\n" {
 		s.Errorf("%v", r)
+	}
+}
+
+// TestFilesOfWorkspace: what uses up the files that the disk of the workspace can have
+// is killed before there are none, whoever else has files there; what is left can be
+// deleted.
+func TestFilesOfWorkspace(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, ...string) *program{
+		"docker": serve,
+		"process": func(t *testing.T, flags ...string) *program {
+			return serveHere(t, "", func(string) {}, flags...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := tmpfs(t, "size=256m,nr_inodes=40000,mode=0777")
+			s := &diskSession{T: t, p: start(t, "--workspace", disk)}
+			r, text := s.call("exec", map[string]any{"cmd": "trap '' TERM; mkdir many; cd many; i=0; while : >f$i; do i=$((i+1)); done; echo all are made"})
+			why := "the disk that " + disk + " of the user's machine is on has room for "
+			if r["status"] != "killed" || !strings.Contains(text, why) || !strings.Contains(text, " more files (inodes), and 2000 are kept free") {
+				t.Fatalf("%s", text)
+			}
+			var stat syscall.Statfs_t
+			if err := syscall.Statfs(disk, &stat); err != nil || stat.Ffree == 0 {
+				t.Errorf("%d files are free, %v", stat.Ffree, err)
+			}
+			if err := os.WriteFile(filepath.Join(disk, "of the host"), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+			if r, _ := s.call("exec", map[string]any{"cmd": "echo x >small"}); r["code"] != "LIMIT_REACHED" || !strings.Contains(fmt.Sprint(r["hint"]), "df -i") {
+				t.Errorf("%v", r)
+			}
+			if r, _ := s.call("exec", map[string]any{"cmd": "rm -rf many"}); r["exitCode"] != 0.0 {
+				t.Errorf("%v", r)
+			}
+			if r, _ := s.call("exec", map[string]any{"cmd": "echo x >small"}); r["exitCode"] != 0.0 {
+				t.Errorf("%v", r)
+			}
+		})
 	}
 }

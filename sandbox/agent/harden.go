@@ -21,6 +21,19 @@ const (
 	// engine's limit is a billion.
 	maxFiles = 65536
 
+	// The kernel counts these for a user and not for a box, and commands are mostly
+	// the user whose workspace it is. A limit is compared with the count of all that
+	// the user has: so one far below the user's own leaves the difference to the user,
+	// while boxes of one user still share what is below it.
+	//
+	// Each timer of timer_create takes one of the signals that may be pending, and a
+	// user has some four times as many on a machine of 1 GB. Message queues take
+	// 81,920 bytes each as they are made, of 819,200. Of locked memory the kernel
+	// counts for the user what is locked as shared memory; 8 MB are usual.
+	maxSignals = 1024
+	maxQueues  = 256 << 10
+	maxLocked  = 4 << 20
+
 	// warmThreads is what the Go runtime has needed at most, with room: at the
 	// box's process limit it could get no new one, and would die.
 	warmThreads = 10
@@ -149,7 +162,32 @@ func lowerLimits() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return fmt.Errorf("lower the limit of open files to %d: %w", files.Max, err)
 	}
+	if !initProcess() {
+		return nil // commands are the user's own, and share the user's quotas in any case
+	}
+	for _, l := range []struct {
+		which int
+		what  string
+		most  uint64
+	}{
+		{unix.RLIMIT_SIGPENDING, "pending signals", maxSignals},
+		{unix.RLIMIT_MSGQUEUE, "bytes in message queues", maxQueues},
+		{unix.RLIMIT_MEMLOCK, "bytes of locked memory", maxLocked},
+	} {
+		if err := lower(l.which, l.most); err != nil {
+			return fmt.Errorf("lower the limit of %s to %d: %w", l.what, l.most, err)
+		}
+	}
 	return nil
+}
+
+// lower lowers one limit, where it is not lower already.
+func lower(which int, most uint64) error {
+	var has unix.Rlimit
+	if err := unix.Getrlimit(which, &has); err != nil {
+		return err
+	}
+	return unix.Setrlimit(which, &unix.Rlimit{Cur: min(has.Cur, most), Max: min(has.Max, most)})
 }
 
 // warmUp makes the runtime start its threads now. They stay.

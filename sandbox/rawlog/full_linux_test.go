@@ -127,8 +127,8 @@ func TestRoomIsLeft(t *testing.T) {
 	if stats.Complete || stats.Kept < mb || stats.Kept > 3*mb || !strings.Contains(stats.Reason, "not for logs") {
 		t.Errorf("stats %+v", stats)
 	}
-	if free, _, err := Room(s.Dir); err != nil || free < mb {
-		t.Errorf("%d bytes are left, %v", free, err)
+	if space, err := Room(s.Dir); err != nil || space.Free < mb {
+		t.Errorf("%d bytes are left, %v", space.Free, err)
 	}
 	if err := s.sweep(t.Context()); err != nil {
 		t.Fatal(err)

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// Room returns how many bytes a directory's file system has left for us, and
-// how many it has in all. Where that cannot be told, there is no end to them.
-func Room(dir string) (free, all int64, err error) {
+// Room returns what a directory's file system has left for us, and what it has in
+// all. Where that cannot be told, there is no end to it.
+func Room(dir string) (Space, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
-		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+		return Space{}, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	block := int64(s.Bsize)
-	return int64(s.Bavail) * block, int64(s.Blocks) * block, nil
+	return Space{Free: int64(s.Bavail) * block, All: int64(s.Blocks) * block, FreeFiles: int64(s.Ffree), AllFiles: int64(s.Files)}, nil
 }
 
 // claim marks a file as being written, for other processes and until it is

@@ -185,9 +185,9 @@ func (s *Store) remove(exec string) error {
 // checkRoom returns an error where the disk has no room left for logs. A disk
 // that does not tell counts as one that has.
 func (s *Store) checkRoom() error {
-	free, all, err := Room(s.Dir)
-	if floor := min(maxFloor, all/floorShare); err == nil && free < floor {
-		return fmt.Errorf("the disk of %s has %d bytes left, and the last %d are not for logs", s.Dir, free, floor)
+	space, err := Room(s.Dir)
+	if floor := min(maxFloor, space.All/floorShare); err == nil && space.Free < floor {
+		return fmt.Errorf("the disk of %s has %d bytes left, and the last %d are not for logs", s.Dir, space.Free, floor)
 	}
 	return nil
 }
