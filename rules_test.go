@@ -100,8 +100,6 @@ var onlyIn = map[string][]string{
 	"github.com/BurntSushi/toml":      {"cmd/warmbox"},
 	"github.com/lmittmann/tint":       {"cmd/warmbox"},
 	"github.com/modelcontextprotocol": {"scripts/tryclient"},
-	"github.com/anthropics/":          {"sandbox/summary/model"},
-	"github.com/openai/":              {"sandbox/summary/model"},
 	"mvdan.cc/sh":                     {"sandbox/policy"},
 }
 

@@ -3,10 +3,8 @@ package model
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"strings"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
@@ -16,29 +14,36 @@ const AnthropicURL = "https://api.anthropic.com"
 
 // Anthropic returns a Func that asks a model through the Messages API.
 func Anthropic(o Options) summary.Func {
-	// A client would look for keys and addresses in the environment and in the
-	// home directory. The service alone knows what it is given here.
-	messages := anthropic.NewMessageService(
-		option.WithBaseURL(cmp.Or(o.BaseURL, AnthropicURL)),
-		option.WithHTTPClient(newClient(o.Key)),
-		option.WithMaxRetries(0),
-		option.WithHeader("X-Api-Key", o.Key.text()),
-	)
+	type text struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	type message struct {
+		Role    string `json:"role"`
+		Content []text `json:"content"`
+	}
+	type request struct {
+		Model     string    `json:"model"`
+		MaxTokens int       `json:"max_tokens"`
+		System    []text    `json:"system"`
+		Messages  []message `json:"messages"`
+	}
+	header := http.Header{"Anthropic-Version": {"2023-06-01"}}
+	if o.Key.IsSet() {
+		header.Set("X-Api-Key", o.Key.text())
+	}
+	e := newEndpoint(cmp.Or(o.BaseURL, AnthropicURL), "/v1/messages", header, o.Key)
 	return func(ctx context.Context, d summary.Digest) (string, error) {
 		system, user := prompt(d)
-		answer, err := messages.New(ctx, anthropic.MessageNewParams{
-			Model:     anthropic.Model(o.Model),
-			MaxTokens: maxTokens,
-			System:    []anthropic.TextBlockParam{{Text: system}},
-			Messages:  []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(user))},
-		})
-		if err != nil {
-			return "", o.Key.cleanse(err)
-		}
+		var answer struct{ Content []text }
+		err := e.ask(ctx, request{
+			o.Model, maxTokens, []text{{"text", system}},
+			[]message{{"user", []text{{"text", user}}}},
+		}, &answer)
 		var reply strings.Builder
 		for _, block := range answer.Content {
 			reply.WriteString(block.Text)
 		}
-		return reply.String(), nil
+		return reply.String(), err
 	}
 }

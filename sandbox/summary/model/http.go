@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +39,9 @@ func newClient(k Key) *http.Client {
 	}}}
 }
 
-// strict is a transport that hands on good answers alone. Libraries read errors
-// whole, follow redirects, and repeat in their own errors what they were told.
+// strict is a transport that returns good answers alone. An error of an API is
+// read within its bound, a redirect is not followed, and the key is masked in
+// whatever the API says.
 type strict struct {
 	key  Key
 	base http.RoundTripper
@@ -95,6 +97,48 @@ func complaint(body []byte) string {
 	return string(body)
 }
 
+// An endpoint is the one place of an API that is asked.
+type endpoint struct {
+	url    string
+	header http.Header // of each request
+	client *http.Client
+	key    Key
+}
+
+func newEndpoint(base, path string, header http.Header, k Key) *endpoint {
+	header.Set("Content-Type", "application/json")
+	header.Set("User-Agent", "warmbox")
+	return &endpoint{strings.TrimRight(base, "/") + path, header, newClient(k), k}
+}
+
+// ask sends one request and decodes its answer. It sends nothing twice.
+//
+// The two APIs need no more than this. Their SDKs triple the size of the
+// program, and read keys and addresses from the environment.
+func (e *endpoint) ask(ctx context.Context, question, answer any) error {
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return e.key.cleanse(err)
+	}
+	req.Header = e.header.Clone()
+	res, err := e.client.Do(req)
+	if err != nil {
+		return e.key.cleanse(err)
+	}
+	defer res.Body.Close()
+	if body, err = io.ReadAll(res.Body); err == nil {
+		err = json.Unmarshal(body, answer)
+	}
+	if err != nil {
+		return e.key.cleanse(fmt.Errorf("read the answer of %s: %w", e.url, err))
+	}
+	return nil
+}
+
 // maxComplaint bounds what others say in an error of ours.
 const maxComplaint = 200
 
@@ -107,8 +151,8 @@ func oneLine(text string) string {
 	return text
 }
 
-// cleanse makes an error of a library, which may repeat what it was given and
-// what it was told, fit for a sentence and for a log.
+// cleanse makes an error of the transport or decoder, which may repeat what it
+// was given and what it was told, fit for a sentence and for a log.
 func (k Key) cleanse(err error) error { return errors.New(oneLine(k.mask(err.Error()))) }
 
 // Reach finds out whether anything answers at the place of an API. It says
