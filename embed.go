@@ -2,7 +2,7 @@
 // installed one needs no checkout. The program itself is cmd/warmbox.
 package warmbox
 
-import _ "embed"
+import "embed"
 
 // Dockerfile builds the images that boxes run in by default.
 //
@@ -13,3 +13,9 @@ var Dockerfile string
 //
 //go:embed config.example.toml
 var ExampleConfig string
+
+// AgentSource is all that the agent is built from but the modules that its go.mod
+// names, laid out as in the repository.
+//
+//go:embed go.mod go.sum cmd/warmbox-agent/*.go sandbox/agent/*.go sandbox/agent/*.s sandbox/wire/*.go
+var AgentSource embed.FS

@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"sandbox/agent":         {"sandbox/wire"},
 	"sandbox/docker":        {"sandbox", "sandbox/agentbin"},
 	"sandbox/launch":        {"sandbox", "sandbox/agentbin"},
-	"sandbox/agentbin":      {},
+	"sandbox/agentbin":      {""},
 	"sandbox/wire":          {},
 	"sandbox/policy":        {},
 	"sandbox/rawlog":        {},

@@ -150,7 +150,7 @@ func newProcess(log *slog.Logger) (*launch.Process, error) {
 		return nil, fmt.Errorf("no place for workspaces: %w; set XDG_STATE_HOME", err)
 	}
 	log.Warn("the process backend isolates nothing: commands run on this host, as the user who runs warmbox")
-	return &launch.Process{Agent: launch.EmbeddedAgent, Workspaces: filepath.Join(state, "workspaces")}, nil
+	return &launch.Process{Agent: launch.OwnAgent, Workspaces: filepath.Join(state, "workspaces")}, nil
 }
 
 func boxSpec(c *config) sandbox.Spec {

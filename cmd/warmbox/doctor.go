@@ -44,7 +44,7 @@ func examine(ctx context.Context, c *call) error {
 		ready = d.checkEngine(ctx)
 	} else {
 		d.warn("backend", "process isolates nothing: commands run on this machine, as this user", "use --backend docker where an engine is at hand")
-		ready = d.checkAgent(runtime.GOARCH)
+		ready = d.checkAgent(ctx, runtime.GOARCH)
 	}
 	if ready && logsKept {
 		d.checkBox(ctx)
@@ -97,8 +97,12 @@ func (d *doctor) checkLogs() bool {
 	return true
 }
 
-func (d *doctor) checkAgent(arch string) bool {
-	_, size, err := agentbin.Describe(arch)
+func (d *doctor) checkAgent(ctx context.Context, arch string) bool {
+	err := agentbin.Ensure(ctx, arch)
+	var size int64
+	if err == nil {
+		_, size, err = agentbin.Describe(arch)
+	}
 	if err != nil {
 		d.fail("agent", err)
 		return false
@@ -127,7 +131,7 @@ func (d *doctor) checkEngine(ctx context.Context) bool {
 	d.checkRunc(e)
 	d.checkUsers(e)
 	d.checkLimits(e)
-	agent := d.checkAgent(e.Arch)
+	agent := d.checkAgent(ctx, e.Arch)
 	return d.checkImage(e) && agent
 }
 

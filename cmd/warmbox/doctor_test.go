@@ -55,7 +55,7 @@ func TestDoctorsVerdicts(t *testing.T) {
 			want: []string{"warn  image      golang:1.26 is not there; the first box pulls it", "→ docker pull golang:1.26\n"},
 		},
 		"no agent": {
-			look: func(d *doctor) { d.checkAgent("mips") },
+			look: func(d *doctor) { d.checkAgent(t.Context(), "mips") },
 			want: []string{"fail  agent      there is no agent for linux/mips"},
 			fail: true,
 		},

@@ -1,45 +1,66 @@
-// Package agentbin carries the agent's executables, which a server that runs
-// on any system puts into Linux boxes.
+// Package agentbin has the agent's executables, which a server that runs on any
+// system puts into Linux boxes.
 //
-// They are built by go generate and are no part of the repository, so a build
-// without that step works and carries none: For then says how to get a server
-// that has them. The package neither starts nor installs anything.
+// A release carries them: go generate builds them, and they are embedded. They
+// are no part of the repository, so a plain go build or go install yields a
+// program that carries none. Such a program builds the agent on first use, from
+// the source that it carries in any case, and keeps it in the user's cache. The
+// package neither starts nor installs anything.
+//
+// The caller must have called Ensure before it counts on an agent being there.
 package agentbin
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 )
 
-//go:generate go run build.go
+//go:generate go run generate.go
 
 // bin holds a README besides, so that it can be embedded without the agents.
 //
 //go:embed bin
 var bin embed.FS
 
-// For returns the agent for Linux on an architecture by Go's name of it. The
-// caller must not count on an agent being there.
+// For returns the agent for Linux on an architecture by Go's name of it.
 func For(arch string) ([]byte, error) {
-	if !slices.Contains(Archs(), arch) {
-		return nil, fmt.Errorf("there is no agent for linux/%s, only for %s", arch, strings.Join(Archs(), " and "))
+	if err := known(arch); err != nil {
+		return nil, err
 	}
-	return read(arch, file(arch))
+	if embedded(arch) {
+		return bin.ReadFile("bin/" + file(arch))
+	}
+	path, err := builtFile(arch)
+	if err != nil {
+		return nil, cannotBuild(arch, err)
+	}
+	agent, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("this warmbox carries no agent for linux/%s and has not built one yet; warmbox doctor builds it", arch)
+	}
+	return agent, err
 }
 
 // Describe returns by what the agent for an architecture is known, and how many
-// bytes it has. For copies them all, and whoever has an agent of that sum in place
-// needs none of them.
+// bytes it has. For copies all of an agent, and a caller that has an agent of that
+// sum in place needs none of it.
 func Describe(arch string) (sum string, size int64, err error) {
-	if !slices.Contains(Archs(), arch) {
-		_, err := For(arch)
+	if err := known(arch); err != nil {
 		return "", 0, err
 	}
-	text, err := read(arch, file(arch)+".sum")
+	if !embedded(arch) {
+		agent, err := For(arch)
+		whole := sha256.Sum256(agent)
+		return hex.EncodeToString(whole[:8]), int64(len(agent)), err
+	}
+	text, err := bin.ReadFile("bin/" + file(arch) + ".sum")
 	if err != nil {
 		return "", 0, err
 	}
@@ -50,16 +71,19 @@ func Describe(arch string) (sum string, size int64, err error) {
 	return string(text), info.Size(), nil
 }
 
-func read(arch, name string) ([]byte, error) {
-	content, err := bin.ReadFile("bin/" + name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this warmbox was built without the agent for linux/%s, which a plain go install does not carry: "+
-			"clone the repository and run scripts/try, or in a clone: go generate ./... && go build ./cmd/warmbox, or install a release binary", arch)
-	}
-	return content, err
-}
-
 // Archs returns the architectures that agents are built for.
 func Archs() []string { return []string{"amd64", "arm64"} }
+
+func known(arch string) error {
+	if !slices.Contains(Archs(), arch) {
+		return fmt.Errorf("there is no agent for linux/%s, only for %s", arch, strings.Join(Archs(), " and "))
+	}
+	return nil
+}
+
+func embedded(arch string) bool {
+	_, err := fs.Stat(bin, "bin/"+file(arch))
+	return err == nil
+}
 
 func file(arch string) string { return "warmbox-agent-linux-" + arch }

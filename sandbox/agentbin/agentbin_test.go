@@ -22,7 +22,7 @@ func TestEmbeddedAgentsAreBuiltFromThisSource(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "run", "build.go", dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "run", "generate.go", dir).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	for _, arch := range agentbin.Archs() {

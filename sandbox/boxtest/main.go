@@ -7,6 +7,7 @@
 package boxtest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -51,7 +52,7 @@ func Agent(t testing.TB) sandbox.Launcher {
 	return &launch.Process{Agent: selfAgent, Workspaces: filepath.Join(t.TempDir(), "workspaces")}
 }
 
-func selfAgent() (*exec.Cmd, func(), error) {
+func selfAgent(context.Context) (*exec.Cmd, func(), error) {
 	cmd := exec.Command("/proc/self/exe", "serve", "--stdio")
 	cmd.Env = append(os.Environ(), agentEnv+"=1")
 	return cmd, func() {}, nil

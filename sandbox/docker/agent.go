@@ -43,7 +43,12 @@ func (l *Launcher) agent(ctx context.Context, e *engine, f facts, path string) (
 	if ok && l.there(ctx, e, a) {
 		return a, nil
 	}
-	name, size, err := agentbin.Describe(f.Arch)
+	err := agentbin.Ensure(ctx, f.Arch)
+	var name string
+	var size int64
+	if err == nil {
+		name, size, err = agentbin.Describe(f.Arch)
+	}
 	if err != nil {
 		return a, &sandbox.Error{Code: sandbox.Internal, Text: "start box: " + err.Error(), Err: err}
 	}

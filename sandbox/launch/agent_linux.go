@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"runtime"
@@ -11,10 +12,12 @@ import (
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 )
 
-// EmbeddedAgent returns the command that starts the agent embedded in this
-// program. The agent has no file: it lives in memory, and is gone with its last
-// process.
-func EmbeddedAgent() (cmd *exec.Cmd, release func(), err error) {
+// OwnAgent returns the command that starts the agent of this program. The agent
+// runs from memory and is gone with its last process.
+func OwnAgent(ctx context.Context) (cmd *exec.Cmd, release func(), err error) {
+	if err := agentbin.Ensure(ctx, runtime.GOARCH); err != nil {
+		return nil, nil, err
+	}
 	program, err := agentbin.For(runtime.GOARCH)
 	if err != nil {
 		return nil, nil, err

@@ -27,7 +27,7 @@ import (
 type Process struct {
 	// Agent returns the command that starts an agent which serves its standard
 	// input and output, and what to give back once it runs.
-	Agent func() (cmd *exec.Cmd, release func(), err error)
+	Agent func(ctx context.Context) (cmd *exec.Cmd, release func(), err error)
 
 	// Workspaces is where a box without a given workspace gets a directory of
 	// its own, which is kept when the box is gone unless it is empty.
@@ -46,7 +46,7 @@ func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.
 	if err != nil {
 		return nil, err
 	}
-	cmd, release, err := p.Agent()
+	cmd, release, err := p.Agent(ctx)
 	if err != nil {
 		return nil, err
 	}

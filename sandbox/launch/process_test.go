@@ -15,12 +15,12 @@ import (
 func TestMain(m *testing.M) { boxtest.Main(m) }
 
 func process(t *testing.T) *launch.Process {
-	if _, release, err := launch.EmbeddedAgent(); err != nil {
+	if _, release, err := launch.OwnAgent(t.Context()); err != nil {
 		t.Skipf("no embedded agent: %v", err)
 	} else {
 		release()
 	}
-	return &launch.Process{Agent: launch.EmbeddedAgent, Workspaces: filepath.Join(t.TempDir(), "workspaces")}
+	return &launch.Process{Agent: launch.OwnAgent, Workspaces: filepath.Join(t.TempDir(), "workspaces")}
 }
 
 // TestBox runs the suite on the agent that the program carries, on shells that stand
