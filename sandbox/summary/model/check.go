@@ -38,7 +38,7 @@ func accept(reply string, d summary.Digest) (string, error) {
 func failed(e summary.Exit) bool { return e.Code != 0 || e.Signal != "" || e.TimedOut }
 
 // thinking is what some servers leave in a reply of what came before it.
-var thinking = regexp.MustCompile(`(?s)^(?:\s*<think>.*?(?:</think>|$))+`)
+var thinking = re(`(?s)^(?:\s*<think>.*?(?:</think>|$))+`)
 
 // plain takes out of a reply what does not show: what is no UTF-8, control
 // characters, and marks that turn, join or hide text.
@@ -54,11 +54,11 @@ func plain(reply string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(reply, "\uFFFD"))
-	return strings.TrimSpace(thinking.ReplaceAllString(reply, ""))
+	return strings.TrimSpace(thinking().ReplaceAllString(reply, ""))
 }
 
 // exitCodes finds the exit codes that a text speaks of.
-var exitCodes = regexp.MustCompile("(?i)\\b(?:exit(?:ed|s|ing)?|(?:return|result|with) (?:code|status)|rc)\\b" +
+var exitCodes = re("(?i)\\b(?:exit(?:ed|s|ing)?|(?:return|result|with) (?:code|status)|rc)\\b" +
 	"(?:[\\s:=`*'\"(]|\\b(?:with|code|status|value|was|is|of|an?|the)\\b)*(-?\\d{1,10})\\b")
 
 // wrongCode finds an exit code in a reply that the command did not end with. A
@@ -78,7 +78,7 @@ func wrongCode(reply, given string, e summary.Exit) (code int, wrong bool) {
 }
 
 func codesIn(text string) (codes []int) {
-	for _, m := range exitCodes.FindAllStringSubmatch(text, -1) {
+	for _, m := range exitCodes().FindAllStringSubmatch(text, -1) {
 		if code, err := strconv.Atoi(m[1]); err == nil {
 			codes = append(codes, code)
 		}
@@ -88,11 +88,11 @@ func codesIn(text string) (codes []int) {
 
 // places finds a file with the number of a line, in the ways that people and
 // tools write it: a.go:3, a.ts(3,5), "a.py", line 3.
-var places = regexp.MustCompile(`([\w./\\@+-]*[A-Za-z_][\w./\\@+-]*)(?::|\(|['"` + "`" + `]?:?,? (?:at |on |in )?line )(\d+)`)
+var places = re(`([\w./\\@+-]*[A-Za-z_][\w./\\@+-]*)(?::|\(|['"` + "`" + `]?:?,? (?:at |on |in )?line )(\d+)`)
 
 // unknownPlace finds the first place in a reply that the model cannot know.
 func unknownPlace(reply, given string) string {
-	for _, m := range places.FindAllStringSubmatch(reply, -1) {
+	for _, m := range places().FindAllStringSubmatch(reply, -1) {
 		file, line := strings.TrimPrefix(m[1], "./"), m[2]
 		if looksLikeFile(file) && !names(given, file, line) {
 			return file + ":" + line
