@@ -16,6 +16,10 @@ check:
     scripts/check
     go test -race ./...
 
+# release archives, into dist/
+release:
+    scripts/release
+
 # warmbox beside the other ways to run a command
 bench *args:
     . scripts/lib.sh && set_up && bin/warmbox bench "$@"

@@ -60,6 +60,15 @@ build() {
 	go build -o bin/warmbox ./cmd/warmbox
 }
 
+# release_build FILE builds what a release ships for GOOS and GOARCH: static, stripped, and with the agents, which must
+# have been generated. doc/dependencies.md says what its megabytes buy.
+release_build() {
+	local most=24000000 size
+	CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o "$1" ./cmd/warmbox
+	size=$(($(wc -c <"$1")))
+	[ "$size" -le $most ] || die "a release for $(go env GOOS)/$(go env GOARCH) has $size bytes, and $most is the most; see doc/dependencies.md"
+}
+
 # image BASE [TARGET] builds warmbox/sandbox:slim or another target, unless the one that is there came from this
 # Dockerfile and this base.
 image() {
