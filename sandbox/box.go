@@ -162,6 +162,9 @@ func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string, 
 		hello.LeaseMillis = b.lease.Milliseconds()
 	}
 	err = b.sendJSON(wire.Hello, wire.ID{}, hello)
+	if err == nil {
+		err = b.askFiles()
+	}
 	var f wire.Frame
 	if err == nil {
 		f, err = r.Read()
@@ -175,6 +178,9 @@ func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string, 
 	}
 	if err == nil && again {
 		known, err = readKnown(r, answer.Runs)
+	}
+	if err == nil {
+		err = b.checkFiles(r)
 	}
 	if !stop() && ctx.Err() != nil {
 		return nil, fmt.Errorf("no answer: %w", context.Cause(ctx))

@@ -306,6 +306,9 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 		return nil, fmt.Errorf("start a box: %w", err)
 	}
 	box, err := openBox(ctx, id, stream, spec, m.Logs, m.logger())
+	if told, ok := errors.AsType[*Error](err); ok {
+		return nil, told
+	}
 	if err != nil {
 		return nil, Errorf(BoxGone, "Try again.", "%w", err)
 	}

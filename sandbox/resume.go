@@ -58,13 +58,14 @@ func resumeBox(ctx context.Context, k Kept, stream io.ReadWriteCloser, spec Spec
 	return b, nil
 }
 
-// abandon gives up a box that did not come back: it waits on, unless its agent lied.
+// abandon gives up a box that did not come back: it waits on, unless its agent lied
+// or it has what is not meant for it.
 func (b *Box) abandon(cause error) {
 	b.giveUp(cause, false)
 	for _, r := range b.all() {
 		r.leave() // it may come back yet
 	}
-	if errors.Is(cause, wire.ErrViolation) {
+	if errors.Is(cause, wire.ErrViolation) || errors.Is(cause, errNotMeant) {
 		b.stream.Close()
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
 // A Launcher starts the agent in a new box and returns the stream to it, over
@@ -52,6 +54,7 @@ type Place struct {
 	Dir       string   // the directory in which commands start
 	Env       []string // what its commands need to know of it: PATH, HOME, TMPDIR
 	Memory    int64    // how much memory its processes may have together, in bytes; 0: nobody says
+	Shown     []Shown  // what of the host the box has: it ends where it has something else
 	Heartbeat bool     // the stream can die without a sign, so that somebody must ask
 	Notes     []string // what the user should know: a limit that was clamped, no isolation
 }
@@ -67,6 +70,7 @@ type Spec struct {
 	ReadOnly  bool              // mounts the workspace read-only
 	Protect   []string          // what of a writable workspace stays as it is, by paths in it such as ".git/hooks"
 	Mounts    []Mount           // what else of the host the box sees
+	Paths     *hostpath.Guard   // has admitted the workspace and the mounts; nil: nobody has, and they are what they are at the launch
 	Memory    int64             // bytes; swap is never more
 	CPUs      float64           // cores
 	Pids      int64             // processes and threads

@@ -12,6 +12,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 	"github.com/warmbox/warmbox/sandbox/launch"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
@@ -102,22 +103,7 @@ func newLogs(c *config, log *slog.Logger) (*rawlog.Store, error) {
 }
 
 // within reports whether path is dir or below it, wherever symbolic links lead.
-func within(dir, path string) bool {
-	rel, err := filepath.Rel(resolved(dir), resolved(path))
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-}
-
-// resolved follows the symbolic links of the part of a path that is there.
-func resolved(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	parent := filepath.Dir(path)
-	if parent == path {
-		return path
-	}
-	return filepath.Join(resolved(parent), filepath.Base(path))
-}
+func within(dir, path string) bool { return hostpath.Within(dir, path) }
 
 func newLauncher(c *config, log *slog.Logger) (sandbox.Launcher, error) {
 	switch c.Backend {
@@ -141,6 +127,7 @@ func newDocker(c *config, log *slog.Logger) (*docker.Launcher, error) {
 	return docker.New(docker.Config{
 		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp, Runtime: c.Runtime,
 		StateDir: state, CacheDir: cache, ForcePath: strings.TrimPrefix(c.Docker.Path, "auto"), Logger: log,
+		Writable: c.paths.Writable(),
 	}), nil
 }
 
@@ -158,7 +145,7 @@ func boxSpec(c *config) sandbox.Spec {
 	return sandbox.Spec{
 		Env:   env,
 		Image: c.Images.Default, Network: c.Network, User: c.User,
-		Workspace: c.Workspace, ReadOnly: c.WorkspaceMode == "ro", Protect: c.Protect, Mounts: c.mounts(),
+		Workspace: c.Workspace, ReadOnly: c.WorkspaceMode == "ro", Protect: c.Protect, Mounts: c.mounts(), Paths: c.paths,
 		Memory: int64(c.Exec.Memory), CPUs: c.Exec.CPU, Pids: c.Exec.Pids, Spares: c.Exec.SpareShells, Tmp: int64(c.TmpSize),
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
 // config is the settings of one start of the program, and where they came from.
@@ -21,6 +23,7 @@ type config struct {
 	settings
 	file   string            // the file that was read, "" for none
 	origin map[string]string // by key, in words; a default has none
+	paths  *hostpath.Guard   // of this machine, that boxes have
 }
 
 // load lays the sources over each other: the defaults, the file, the

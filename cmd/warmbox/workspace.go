@@ -2,36 +2,62 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/docker"
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
-// workspace resolves the directory that boxes share with this machine and
-// refuses what none may have. Without workspace_roots any other will do: whoever
-// names the workspace is mostly who would write that list, and a project may lie
-// anywhere. The list is for who leaves the naming to a client.
+// workspace admits the directory that boxes share with this machine. Without
+// workspace_roots any will do that is not the system's, a home or ours: whoever names
+// the workspace is mostly who would write that list, and a project may lie anywhere.
+// The list is for who leaves the naming to a client.
 func (c *config) workspace() error {
+	c.paths = newGuard()
 	if err := c.makeAbsolute(&c.Workspace, os.FileInfo.IsDir, "a directory"); err != nil || c.Workspace == "" {
 		return err
 	}
-	dir, err := filepath.EvalSymlinks(c.Workspace)
+	var roots []string
+	for _, root := range c.WorkspaceRoots {
+		roots = append(roots, inHome(root))
+	}
+	dir, err := c.paths.Workspace(c.Workspace, c.WorkspaceMode == "rw", roots)
 	if err != nil {
-		return err
-	}
-	if why := forbidden(dir); why != "" {
-		return fmt.Errorf("%s cannot be a workspace: %s; name the directory of a project", dir, why)
-	}
-	if len(c.WorkspaceRoots) > 0 && !slices.ContainsFunc(c.WorkspaceRoots, func(root string) bool { return within(inHome(root), dir) }) {
-		return fmt.Errorf("%s cannot be a workspace: it lies in none of workspace_roots, %s", dir, strings.Join(c.WorkspaceRoots, ", "))
+		return advised(err)
 	}
 	c.Workspace = dir
 	c.protectConfig()
 	return nil
+}
+
+// newGuard says what of this machine boxes never have.
+func newGuard() *hostpath.Guard {
+	g := new(hostpath.Guard)
+	g.Home, _ = homeDir() // where there is none nobody's keys are in it
+	for _, place := range []func() (string, error){stateDir, cacheDir, configDir} {
+		if own, err := place(); err == nil {
+			g.Own = append(g.Own, own)
+		}
+	}
+	if state, err := stateDir(); err == nil {
+		g.Wrote, _ = docker.Written(state) // what cannot be read no program of ours wrote
+	}
+	return g
+}
+
+// advised adds to a refusal what to do about it.
+func advised(err error) error {
+	if r, ok := errors.AsType[*hostpath.Refusal](err); ok && r.Hint != "" {
+		return fmt.Errorf("%w. %s", err, r.Hint)
+	}
+	return err
 }
 
 // inHome reads a path that begins with ~/, which no shell does in a file.
@@ -50,7 +76,7 @@ func (c *config) protectConfig() {
 	if c.file == "" || !within(c.Workspace, c.file) {
 		return
 	}
-	if name, err := filepath.Rel(c.Workspace, resolved(absolute(c.file))); err == nil {
+	if name, err := filepath.Rel(c.Workspace, hostpath.Real(absolute(c.file))); err == nil {
 		c.Protect = append(slices.Clip(c.Protect), filepath.ToSlash(name))
 	}
 }
@@ -62,58 +88,6 @@ func absolute(path string) string {
 	return path
 }
 
-// What no box may have of a machine: these places themselves, or with all that
-// is in them.
-var (
-	systemPlaces = []string{"/", "/home", "/Users", "/mnt", "/media", "/Volumes", "/opt", "/srv", "/tmp", "/var", "/var/lib", "/var/tmp",
-		"/private", "/private/tmp", "/private/var", "/run/media"}
-	systemTrees = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/log", "/var/run",
-		"/var/spool", "/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/Library", "/System", "/private/etc", "/private/var/run"}
-	homeTrees = []string{".aws", ".colima", ".docker", ".gnupg", ".kube", ".local/share/containers", ".orbstack", ".rd", ".ssh"}
-)
-
-// systems is why a part of the system is refused, and kernelTrees are those of it
-// that not even reading is safe of: sockets, devices, the state of processes.
-const systems = "it belongs to the system"
-
-var kernelTrees = []string{"/dev", "/proc", "/run", "/sys", "/var/run"}
-
-// forbidden says why a directory cannot be a workspace, "" if it can. Links in
-// it have been followed.
-func forbidden(dir string) string {
-	parent := filepath.Dir(dir)
-	disk := strings.HasPrefix(dir, "/run/media/")
-	switch {
-	case slices.Contains(systemPlaces, dir):
-		return "it holds much more than a project"
-	case !disk && slices.ContainsFunc(systemTrees, func(tree string) bool { return within(tree, dir) }):
-		return systems
-	case parent == "/home" || parent == "/Users":
-		return "it is somebody's home directory"
-	}
-	home, err := homeDir()
-	switch {
-	case err != nil:
-		return ""
-	case within(dir, home):
-		return "your home directory is in it, with your keys"
-	case slices.ContainsFunc(homeTrees, func(tree string) bool { return within(filepath.Join(home, tree), dir) }):
-		return "it holds keys or an engine's sockets"
-	}
-	return ours(dir)
-}
-
-// ours says whether a directory has to do with one that warmbox keeps things
-// in: the agent, tokens, what commands printed.
-func ours(dir string) string {
-	for _, place := range []func() (string, error){stateDir, cacheDir, configDir} {
-		if own, err := place(); err == nil && (within(dir, own) || within(own, dir)) {
-			return "warmbox keeps its own files in " + own
-		}
-	}
-	return ""
-}
-
 // A mountSetting is one of [[mounts]].
 type mountSetting struct {
 	Source string `toml:"source"`
@@ -121,40 +95,26 @@ type mountSetting struct {
 	Mode   string `toml:"mode"`
 }
 
-// checkMounts resolves what boxes see besides the workspace. What commands can
+// checkMounts admits what boxes see besides the workspace. What commands can
 // write must be fit for a workspace; what they read may be of the system, but
-// hold no keys and no sockets.
+// hold no keys and no sockets. Neither may lie where commands can replace it.
 func (c *config) checkMounts() error {
 	for i := range c.Mounts {
 		m := &c.Mounts[i]
-		source, err := filepath.EvalSymlinks(absolute(inHome(m.Source)))
 		if m.Source == "" {
 			return fmt.Errorf("a mount at %q has no source", m.Target)
 		}
-		if err != nil {
+		if err := oneOf(cmp.Or(m.Mode, "ro"), "ro", "rw"); err != nil {
+			return fmt.Errorf("mode of the mount of %s: %w", m.Source, err)
+		}
+		source, err := c.paths.Mount(inHome(m.Source), m.Mode == "rw")
+		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the source of a mount is not there: %w", err)
 		}
-		if err := m.allowed(source); err != nil {
-			return err
+		if err != nil {
+			return advised(err)
 		}
 		m.Source = source
-	}
-	return nil
-}
-
-func (m *mountSetting) allowed(source string) error {
-	if err := oneOf(cmp.Or(m.Mode, "ro"), "ro", "rw"); err != nil {
-		return fmt.Errorf("mode of the mount of %s: %w", source, err)
-	}
-	if info, err := os.Stat(source); err != nil || !info.IsDir() && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s cannot be mounted: it is neither a directory nor a file", source)
-	}
-	why := forbidden(source)
-	if m.Mode != "rw" && why == systems && !slices.ContainsFunc(kernelTrees, func(tree string) bool { return within(tree, source) }) {
-		why = ""
-	}
-	if why != "" {
-		return fmt.Errorf("%s cannot be mounted: %s", source, why)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestWorkspaces(t *testing.T) {
 		{filepath.Join(home, "src/project"), "~/src", ""},
 		{filepath.Join(home, "src/project"), filepath.Join(home, "src/project"), ""},
 		{out, "", ""},
-		{out, "~/src", "none of workspace_roots, ~/src"},
+		{out, "~/src", "none of workspace_roots, " + filepath.Join(home, "src")},
 		{filepath.Join(home, "src/project"), "~/sr,/srv", "none of workspace_roots"},
 		{filepath.Join(home, "src/project/.."), "~/src/project", "none of workspace_roots"},
 		{home, "", "your home directory"},

@@ -253,6 +253,8 @@ func (a *Agent) carryOut(f wire.Frame) error {
 		return wire.Violation("a second Hello")
 	case wire.Resume, wire.Forget:
 		return a.settleKept(f)
+	case wire.Look:
+		return a.sayFiles(f)
 	}
 	a.mu.Lock()
 	r := a.runs[f.Run]

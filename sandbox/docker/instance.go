@@ -88,6 +88,9 @@ func (l *Launcher) enlist() error {
 	if err != nil {
 		return err
 	}
+	if err := l.noteWritable(alive); err != nil {
+		return errors.Join(err, alive.remove())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.alive, l.host = alive, host

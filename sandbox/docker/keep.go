@@ -116,7 +116,7 @@ func (c *claim) remove() error {
 // every list of containers.
 const (
 	maxLabel = 256
-	maxNote  = 32 << 10
+	maxNote  = 64 << 10
 )
 
 // A note is what the container of a kept box says of it beyond its Keep.

@@ -35,13 +35,14 @@ const DefaultImage = "warmbox/sandbox:slim"
 // Config says how to reach an engine and what to keep where. Its zero value
 // finds the engine by itself.
 type Config struct {
-	Host           string // the engine, e.g. "unix:///var/run/docker.sock"; "" looks for one
-	DefaultImage   string // "" is DefaultImage
-	Runtime        string // one of the engine's by its name, such as "runsc"; "" is the engine's default
-	SeccompProfile string // a file that replaces our profile; EngineSeccomp keeps the engine's own
-	StateDir       string // workspaces of boxes that were given none; "" is warmbox in the user's state directory
-	CacheDir       string // agents and what was learnt about images; "" is warmbox in the user's cache directory
-	ForcePath      string // "socket" or "relay" instead of what works
+	Host           string   // the engine, e.g. "unix:///var/run/docker.sock"; "" looks for one
+	DefaultImage   string   // "" is DefaultImage
+	Runtime        string   // one of the engine's by its name, such as "runsc"; "" is the engine's default
+	SeccompProfile string   // a file that replaces our profile; EngineSeccomp keeps the engine's own
+	StateDir       string   // workspaces of boxes that were given none; "" is warmbox in the user's state directory
+	CacheDir       string   // agents and what was learnt about images; "" is warmbox in the user's cache directory
+	ForcePath      string   // "socket" or "relay" instead of what works
+	Writable       []string // what of the host boxes can write, for other programs of this user to know
 	Logger         *slog.Logger
 }
 
@@ -143,6 +144,7 @@ func (l *Launcher) launch(ctx context.Context, e *engine, id string, spec sandbo
 	if err != nil {
 		return nil, err
 	}
+	defer p.letGo()
 	path, sure := l.path(e)
 	if path == pathSocket {
 		b, err := l.start(ctx, e, p, pathSocket)

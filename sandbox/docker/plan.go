@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
 // A plan is a box before its path is chosen.
@@ -27,6 +28,8 @@ type plan struct {
 	keep      *sandbox.Keep
 	user      string // the name of the box's user, "" if it has none
 	workspace workspace
+	shown     []sandbox.Shown  // of the host
+	files     []*hostpath.File // which these are, open while the box is started
 	notes     []string
 }
 
@@ -67,11 +70,11 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 			"image %s has something else than a directory at %s, which a box needs", name, p.facts.Bad)
 	}
 	c.Image, c.Unset, c.Unlabel = img.ID, p.facts.Env, p.facts.Labels
-	if err := c.addMounts(e, spec.Mounts); err != nil {
-		return nil, err
+	if err := l.addMounts(ctx, e, p, spec); err != nil {
+		return nil, p.abandon(err)
 	}
-	if err := l.place(e, spec, p); err != nil {
-		return nil, err
+	if err := l.place(ctx, e, spec, p); err != nil {
+		return nil, p.abandon(err)
 	}
 	if err := l.identity(e, p); err != nil {
 		return nil, p.abandon(err)
@@ -91,7 +94,8 @@ func (c *request) network() error {
 }
 
 // addMounts takes mounts that leave alone what makes a box one.
-func (c *request) addMounts(e *engine, mounts []sandbox.Mount) error {
+func (l *Launcher) addMounts(ctx context.Context, e *engine, p *plan, spec sandbox.Spec) error {
+	mounts := spec.Mounts
 	if len(mounts) > 0 && !e.local() {
 		return sandbox.Errorf(sandbox.InvalidArgument, "Leave mounts out, or use an engine on this machine.",
 			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, mounts[0].Source)
@@ -101,9 +105,48 @@ func (c *request) addMounts(e *engine, mounts []sandbox.Mount) error {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another place, such as /skills, /etc/ssl/certs or a directory below /home/agent.",
 				"Nothing can be mounted at %q: it is no clean path, or what is there makes the box.", clean(m.Target, 300))
 		}
+		f, err := l.open(ctx, e, spec, m.Source)
+		if err != nil {
+			return unusable("a mount", m.Source, err)
+		}
+		m.Source = f.Path
+		p.request.Mounts = append(p.request.Mounts, m)
+		p.show(m.Target, f, false)
 	}
-	c.Mounts = mounts
 	return nil
+}
+
+// open opens a path of the host that somebody named for boxes.
+func (l *Launcher) open(ctx context.Context, e *engine, spec sandbox.Spec, path string) (*hostpath.File, error) {
+	return spec.Paths.Open(path, func() ([]string, error) { return l.writtenByOthers(ctx, e) })
+}
+
+// show notes what the box is to have at a place.
+func (p *plan) show(place string, f *hostpath.File, main bool) {
+	p.files = append(p.files, f)
+	p.shown = append(p.shown, sandbox.Shown{Path: place, Source: f.Path, ID: f.ID, Main: main})
+}
+
+// letGo lets go of the files that the plan has open. Once a container runs its
+// mounts hold what they are.
+func (p *plan) letGo() {
+	for _, f := range p.files {
+		f.Close()
+	}
+	p.files = nil
+}
+
+// unusable says why a path of the host cannot be what it was named for.
+func unusable(what, path string, err error) error {
+	hint := "Name what exists on this machine."
+	refusal, refused := errors.AsType[*hostpath.Refusal](err)
+	if refused {
+		hint = refusal.Hint
+	}
+	if _, absent := errors.AsType[*fs.PathError](err); !absent && !refused {
+		return err // of an engine that was asked
+	}
+	return sandbox.Errorf(sandbox.InvalidArgument, hint, "Cannot use %s as %s: %w", clean(path, 300), what, err)
 }
 
 // mountable reports whether a mount may lie at a path: not over a place of ours
@@ -169,6 +212,7 @@ func (w workspace) release() {
 
 // abandon gives back what a plan took and returns the reason.
 func (p *plan) abandon(err error) error {
+	p.letGo()
 	p.workspace.release()
 	return err
 }
@@ -199,6 +243,7 @@ func (p *plan) withoutHost() bool {
 	p.workspace.release()
 	p.workspace.own = ""
 	c.Workspace = ""
+	p.shown = slices.DeleteFunc(p.shown, func(s sandbox.Shown) bool { return s.Main })
 	if filepath.IsAbs(c.Seccomp) {
 		c.Seccomp = ""
 		p.notes = append(p.notes, noteProfile)
@@ -215,23 +260,26 @@ func blind(err error, p *plan) error {
 	if !unseen(err) || p.request.Workspace == "" {
 		return err
 	}
-	return sandbox.Errorf(sandbox.InvalidArgument, "Share the directory with the engine (Docker Desktop: Settings, Resources, File sharing), or leave the workspace out.",
+	return sandbox.Errorf(sandbox.InvalidArgument, "Share the directory with the engine (Docker Desktop: Settings, Resources, File sharing; a server in a container: mount it at the same path on both sides), or leave the workspace out.",
 		"The engine does not see the workspace %s: %w", p.request.Workspace, err)
 }
 
 // place chooses the workspace and, with it, the user.
-func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
+func (l *Launcher) place(ctx context.Context, e *engine, spec sandbox.Spec, p *plan) (err error) {
 	c, shift := &p.request, e.shift()
 	switch {
 	case spec.Workspace != "":
-		if err := c.nameWorkspace(e, spec); err != nil {
+		if err := l.nameWorkspace(ctx, e, spec, p); err != nil {
 			return err
 		}
 	case e.local():
 		if err := l.ownWorkspace(p); err != nil {
 			return err
 		}
-		c.UID, c.GID = shift.owner(c.Workspace)
+	}
+	if c.Workspace != "" {
+		f := p.files[len(p.files)-1]
+		c.UID, c.GID = shift.owner(f.UID, f.GID)
 	}
 	if c.UID == 0 {
 		c.UID, c.GID = defaultUser, defaultUser
@@ -246,7 +294,7 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 		c.UID, c.GID = 0, 0 // which is the user who runs the engine
 	}
 	if err != nil {
-		return p.abandon(err)
+		return err
 	}
 	c.BringHome = p.facts.Home && p.facts.HomeUID == c.UID && p.facts.HomeGID == c.GID
 	switch {
@@ -259,16 +307,25 @@ func (l *Launcher) place(e *engine, spec sandbox.Spec, p *plan) (err error) {
 }
 
 // nameWorkspace takes the workspace that somebody named.
-func (c *request) nameWorkspace(e *engine, spec sandbox.Spec) (err error) {
-	if c.Workspace, err = directory(spec.Workspace); err != nil {
-		return err
+func (l *Launcher) nameWorkspace(ctx context.Context, e *engine, spec sandbox.Spec, p *plan) (err error) {
+	c := &p.request
+	f, err := l.open(ctx, e, spec, spec.Workspace)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return sandbox.NoWorkspace(clean(spec.Workspace, 300))
+	case err != nil:
+		return unusable("the workspace", spec.Workspace, err)
+	}
+	c.Workspace = f.Path
+	p.show(workspaceDir, f, true)
+	if !f.Mode.IsDir() {
+		return unusable("the workspace", spec.Workspace, &fs.PathError{Op: "open", Path: f.Path, Err: errors.New("it is not a directory")})
 	}
 	if !e.local() {
 		return sandbox.Errorf(sandbox.InvalidArgument, "Leave the workspace out, or use an engine on this machine.",
 			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, c.Workspace)
 	}
-	c.UID, c.GID = e.shift().owner(c.Workspace)
-	if err := writable(c.Workspace, c.UID, e, spec); err != nil {
+	if err := writable(f, e, spec); err != nil {
 		return err
 	}
 	if !c.ReadOnly {
@@ -279,44 +336,19 @@ func (c *request) nameWorkspace(e *engine, spec sandbox.Spec) (err error) {
 
 // writable refuses a workspace that commands could only read, unless that is
 // what was asked for: they would fail one by one.
-func writable(dir string, uid int, e *engine, spec sandbox.Spec) error {
+func writable(f *hostpath.File, e *engine, spec sandbox.Spec) error {
 	// Engines of other systems map owners in a way of their own.
 	unsure := !canSocket || e.has("rootless") || e.has("userns") && !e.shift().known()
-	if uid != 0 || spec.ReadOnly || spec.User != "" || unsure {
+	uid, _ := e.shift().owner(f.UID, f.GID)
+	if uid != 0 || spec.ReadOnly || spec.User != "" || unsure || f.Mode&0o002 != 0 {
 		return nil
 	}
-	info, err := os.Stat(dir)
-	if err != nil || info.Mode()&0o002 != 0 {
-		return err
-	}
 	if shift := e.shift(); shift.known() {
-		return shift.refuse(dir)
+		return shift.refuse(f.Path)
 	}
 	return sandbox.Errorf(sandbox.InvalidArgument,
-		fmt.Sprintf(`Say workspace_mode = "ro", or user = "0:0", or give the directory to somebody: chown -R 1000:1000 %s`, dir),
-		"Commands could not write to the workspace %s: it belongs to root, and they run as another user.", dir)
-}
-
-// directory checks a workspace that somebody named.
-func directory(path string) (string, error) {
-	bad := func(err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return sandbox.NoWorkspace(clean(path, 300))
-		}
-		return sandbox.Errorf(sandbox.InvalidArgument, "Name a directory that exists on this machine.", "Cannot use %s as the workspace: %w", clean(path, 300), err)
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", bad(err)
-	}
-	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return "", bad(err)
-	}
-	if info, err := os.Stat(real); err != nil || !info.IsDir() {
-		return "", bad(errors.Join(err, errors.New("it is not a directory")))
-	}
-	return real, nil
+		fmt.Sprintf(`Say workspace_mode = "ro", or user = "0:0", or give the directory to somebody: chown -R 1000:1000 %s`, f.Path),
+		"Commands could not write to the workspace %s: it belongs to root, and they run as another user.", f.Path)
 }
 
 // ownWorkspace makes a directory for this box alone.
@@ -334,6 +366,11 @@ func (l *Launcher) ownWorkspace(p *plan) error {
 		return fmt.Errorf("make a workspace: %w", err)
 	}
 	p.request.Workspace, p.workspace.own = dir, dir
+	f, err := (*hostpath.Guard)(nil).Open(dir, nil)
+	if err != nil {
+		return fmt.Errorf("make a workspace: %w", err)
+	}
+	p.show(workspaceDir, f, true)
 	return nil
 }
 
@@ -413,6 +450,7 @@ func (l *Launcher) where(p *plan, c request) sandbox.Place {
 	return sandbox.Place{
 		Backend: "docker", Image: c.ImageName, Path: c.Path,
 		Workspace: c.Workspace, Dir: c.dir(),
+		Shown:     p.shown,
 		Env:       env,
 		Memory:    c.Memory,
 		Heartbeat: c.Path == pathRelay,

@@ -35,10 +35,9 @@ func (e *engine) shift() (s shift) {
 // known reports whether the engine maps ids and says how.
 func (s shift) known() bool { return s != shift{} }
 
-// owner returns whose a directory is, in the numbers of boxes, 0 where that is
+// owner turns the owner of a directory into the numbers of boxes, 0 where that is
 // nobody who a box could run as.
-func (s shift) owner(dir string) (uid, gid int) {
-	uid, gid = owner(dir)
+func (s shift) owner(uid, gid int) (int, int) {
 	return into(uid, s.FirstUID), into(gid, s.FirstGID)
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
 // Process launches agents as plain processes of this host.
@@ -42,10 +43,12 @@ func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	dir, err := p.workspace(id, spec)
+	workspace, err := p.workspace(id, spec)
 	if err != nil {
 		return nil, err
 	}
+	defer workspace.Close()
+	dir := workspace.Path
 	cmd, release, err := p.Agent(ctx)
 	if err != nil {
 		return nil, err
@@ -58,23 +61,31 @@ func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.
 	c.own = spec.Workspace == ""
 	c.place = sandbox.Place{
 		Backend: "process", Path: "pipe", Workspace: dir, Dir: dir, Env: hostEnv(),
+		Shown: []sandbox.Shown{{Path: dir, Source: dir, ID: workspace.ID, Main: true}},
 		Notes: []string{"no isolation: commands run on this host, as the user who runs warmbox"},
 	}
 	return c, nil
 }
 
-func (p *Process) workspace(id string, spec sandbox.Spec) (string, error) {
-	if spec.Workspace != "" {
-		if _, err := os.Stat(spec.Workspace); errors.Is(err, fs.ErrNotExist) {
-			return "", sandbox.NoWorkspace(spec.Workspace)
+// workspace opens the directory of a box. The agent goes there by its name.
+func (p *Process) workspace(id string, spec sandbox.Spec) (*hostpath.File, error) {
+	if spec.Workspace == "" {
+		dir := filepath.Join(p.Workspaces, id)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make a workspace: %w", err)
 		}
-		return filepath.Abs(spec.Workspace)
+		return (*hostpath.Guard)(nil).Open(dir, nil)
 	}
-	dir := filepath.Join(p.Workspaces, id)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make a workspace: %w", err)
+	// Commands of this backend can write all that this user can, and no list would
+	// tell where.
+	f, err := spec.Paths.Open(spec.Workspace, func() ([]string, error) { return nil, nil })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, sandbox.NoWorkspace(spec.Workspace)
 	}
-	return dir, nil
+	if refusal, ok := errors.AsType[*hostpath.Refusal](err); ok {
+		return nil, sandbox.Errorf(sandbox.InvalidArgument, refusal.Hint, "Cannot use %s as the workspace: %w", spec.Workspace, err)
+	}
+	return f, err
 }
 
 // hostEnv is what commands need of the host's environment. The rest, keys and

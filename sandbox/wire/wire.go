@@ -20,7 +20,7 @@
 //
 // Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32
 // (StdinTaken), one uint64 (Resume) or two (Dropped), a JSON object (Hello, Start,
-// Kill, Signal, Resize, Started, Exit, Refused, Known) or nothing. JSON keys are
+// Kill, Signal, Resize, Look, Started, Exit, Refused, Known, Seen) or nothing. JSON keys are
 // those of the structs below; a key that the reader does not know is ignored, so
 // each side can learn new ones first.
 //
@@ -39,6 +39,7 @@
 //	               Ping         answered by a Pong with the same payload
 //	               Resume       go on with a Known run, from that byte of its output on
 //	               Forget       nothing more of the run is wanted
+//	               Look         say which files are at these places
 //	agent → host   Started      the command runs
 //	               Refused      it does not, and never will: the run is over
 //	               Stdout       bytes that it printed
@@ -47,6 +48,7 @@
 //	               Exit         its shell has ended
 //	               Closed       its last byte has been sent, its last process is gone: the run is over
 //	               Pong
+//	               Seen         what a Look found
 //	               Known        a run from before this host
 //	               Dropped      its output goes on at that byte, what is before it is lost
 //
@@ -73,6 +75,11 @@
 // a run like any other all the same, with a shell process of its own: a name is a
 // state that is kept between runs, and "shell" in Exit says what became of it. Of
 // a run that is forgotten no end is told: one that comes too soon after it is Refused.
+//
+// A Look names places in the box. The Seen that answers it says which file is at
+// each, by device and inode, links followed: so a host learns whether the box has
+// what it was meant to have. It counts while no command has run, so a host sends it
+// with its Hello, and its Seen follows the agent's Hello and the Knowns behind that.
 //
 // A host may send Stdin, StdinClose, Kill, Signal and Resize for a run that is
 // just ending; the agent ignores those for ids that it does not know. Everything
@@ -142,6 +149,7 @@ const (
 	Resize     Kind = 0x08
 	Resume     Kind = 0x09
 	Forget     Kind = 0x0A
+	Look       Kind = 0x0B
 
 	Started    Kind = 0x41
 	Refused    Kind = 0x42
@@ -153,6 +161,7 @@ const (
 	Pong       Kind = 0x48
 	Known      Kind = 0x49
 	Dropped    Kind = 0x4A
+	Seen       Kind = 0x4B
 )
 
 const (
@@ -165,6 +174,9 @@ const (
 	// MaxStart bounds the payload of Start. A command may have 1 MiB, and JSON
 	// makes six bytes of a control character.
 	MaxStart = 8 << 20
+
+	// MaxLook bounds the places that one Look names.
+	MaxLook = 256
 
 	// MaxRuns bounds the runs that a kept agent knows at once.
 	MaxRuns = 1024
@@ -276,6 +288,24 @@ func Sendable(sig int) bool {
 // KillBody asks for the end of a run's whole tree.
 type KillBody struct {
 	GraceMillis int64 `json:"graceMillis"` // between SIGTERM and SIGKILL
+}
+
+// LookBody asks which files are at places in the box.
+type LookBody struct {
+	Paths []string `json:"paths"` // absolute, at most MaxLook
+}
+
+// SeenBody says which they are.
+type SeenBody struct {
+	Boot  string     `json:"boot,omitempty"` // of the kernel, from /proc/sys/kernel/random/boot_id; "" where it has none
+	Files []SeenFile `json:"files"`          // one for each place, in the order of the Look
+}
+
+// SeenFile is what stat says of a place.
+type SeenFile struct {
+	Dev   uint64 `json:"dev,omitempty"`
+	Ino   uint64 `json:"ino,omitempty"`
+	Errno int    `json:"errno,omitempty"` // why there is nothing to say, 0 where there is
 }
 
 // StartedBody says that a command runs.
@@ -526,15 +556,15 @@ func (k Kind) sentBy(s Side) bool {
 		return true
 	}
 	if s == FromAgent {
-		return k >= Started && k <= Dropped
+		return k >= Started && k <= Seen
 	}
-	return k >= Start && k <= Forget
+	return k >= Start && k <= Look
 }
 
 // ofRun reports whether frames of this kind are about a run.
 func (k Kind) ofRun() bool {
 	switch k {
-	case Hello, Ping, Pong:
+	case Hello, Ping, Pong, Look, Seen:
 		return false
 	}
 	return true
@@ -542,7 +572,7 @@ func (k Kind) ofRun() bool {
 
 func limit(k Kind) int {
 	switch k {
-	case Start, Hello: // both bear an environment
+	case Start, Hello, Look: // environments and paths
 		return MaxStart
 	case Ping, Pong:
 		return 8
@@ -567,7 +597,7 @@ func unexpected(err error) error {
 
 var kindNames = map[Kind]string{
 	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping", Signal: "Signal", Resize: "Resize",
-	Resume: "Resume", Forget: "Forget", Known: "Known", Dropped: "Dropped",
+	Resume: "Resume", Forget: "Forget", Known: "Known", Dropped: "Dropped", Look: "Look", Seen: "Seen",
 	Started: "Started", Refused: "Refused", Stdout: "Stdout", Stderr: "Stderr", StdinTaken: "StdinTaken", Exit: "Exit", Closed: "Closed", Pong: "Pong",
 }
 

@@ -26,6 +26,7 @@ func TestReader(t *testing.T) {
 		{Resize, run, []byte(`{"cols":80,"rows":24}`)},
 		{Resume, run, make([]byte, 8)},
 		{Forget, run, nil},
+		{Look, ID{}, []byte(`{"paths":["/workspace"]}`)},
 	}
 	for _, f := range frames {
 		stream = Append(stream, f.Kind, f.Run, f.Payload)
@@ -68,6 +69,8 @@ func TestReaderRefuses(t *testing.T) {
 		"run in Pong":   frame(Pong, run, 0),
 		"body in none":  frame(Closed, run, 1),
 		"host's Forget": frame(Forget, run, 0),
+		"host's Look":   frame(Look, ID{}, 2),
+		"Seen of a run": frame(Seen, run, 2),
 		"three counts":  frame(Dropped, run, 24),
 	} {
 		t.Run(name, func(t *testing.T) {

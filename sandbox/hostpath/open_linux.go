@@ -1,0 +1,96 @@
+package hostpath
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+func cleanAbs(name string) bool { return path.IsAbs(name) && path.Clean(name) == name }
+
+// open goes down component by component. openat2 would do it in one call, but
+// seccomp profiles of containers, in which a server may run, refuse it.
+func open(name string) (*File, error) {
+	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: "/", Err: err}
+	}
+	below := "/"
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		if part == "" {
+			break // the root itself
+		}
+		below = path.Join(below, part)
+		next, err := step(at, part)
+		unix.Close(at)
+		if link, ok := err.(*LinkError); ok {
+			link.Path = below
+			return nil, link
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: below, Err: err}
+		}
+		at = next
+	}
+	return newFile(name, at)
+}
+
+// step opens one component. O_PATH opens a link itself, and is how to see that it
+// is one.
+func step(at int, part string) (int, error) {
+	fd, err := unix.Openat(at, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		err = &LinkError{}
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// newFile takes over a descriptor.
+func newFile(name string, fd int) (*File, error) {
+	f := &File{Path: name, file: os.NewFile(uintptr(fd), name)}
+	info, err := f.file.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	f.Mode = info.Mode()
+	f.ID, f.UID, f.GID, err = identify(name, info)
+	return f, err
+}
+
+// Boot names the kernel that runs: another one numbers devices and inodes in its own
+// way. It is "" where that cannot be learnt.
+func Boot() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text))
+}
+
+// Numbered reports whether all who see this file on one kernel see the same ID. A
+// file system of a virtual machine's host has another device for each mount of it.
+func (f *File) Numbered() bool {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(int(f.file.Fd()), &st)
+	return err == nil && st.Type != unix.V9FS_MAGIC
+}
+
+// mark makes an empty file in a directory that nobody had before.
+func (f *File) mark(name string) (remove func() error, err error) {
+	dir := int(f.file.Fd())
+	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	unix.Close(fd)
+	return func() error { return unix.Unlinkat(dir, name, 0) }, nil
+}

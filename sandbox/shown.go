@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"errors"
+
+	"github.com/warmbox/warmbox/sandbox/hostpath"
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// A backend mounts by name, and whoever can write above a name decides what it
+// means when the engine resolves it. So a Box asks its agent, before anything runs,
+// which files it has, and holds them against those that the backend opened.
+
+// Shown is a file or directory of the host that a box has.
+type Shown struct {
+	Path   string      // in the box
+	Source string      // on the host
+	ID     hostpath.ID // of what was meant
+	Main   bool        // it is the workspace
+}
+
+// errNotMeant says that a box has something else of the host than it was to have.
+var errNotMeant = errors.New("a box has what is not meant for it")
+
+// sameSides is what to try where a server and its engine mean different directories
+// by one path.
+const sameSides = "Where this server runs in a container, mount it at the same path on both sides. " +
+	"Else something on that path was replaced while the box started: look for a link there, then try again."
+
+// askFiles asks for what checkFiles checks. It goes out with the Hello, and costs no
+// round trip of its own.
+func (b *Box) askFiles() error {
+	if len(b.Place.Shown) == 0 {
+		return nil
+	}
+	var paths []string
+	for _, s := range b.Place.Shown {
+		paths = append(paths, s.Path)
+	}
+	return b.lookAt(paths...)
+}
+
+func (b *Box) lookAt(paths ...string) error {
+	return b.sendJSON(wire.Look, wire.ID{}, wire.LookBody{Paths: paths})
+}
+
+// checkFiles holds what the box has of the host against what it is to have.
+func (b *Box) checkFiles(r *wire.Reader) error {
+	shown := b.Place.Shown
+	if len(shown) == 0 {
+		return nil
+	}
+	seen, err := readSeen(r, len(shown))
+	if err != nil {
+		return err
+	}
+	boot := hostpath.Boot()
+	for i, s := range shown {
+		if has := seen.Files[i]; (hostpath.ID{Dev: has.Dev, Ino: has.Ino}) == s.ID && has.Errno == 0 {
+			continue
+		}
+		if err := b.differs(r, s, seen.Files[i], boot != "" && boot == seen.Boot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readSeen(r *wire.Reader, n int) (seen wire.SeenBody, err error) {
+	f, err := r.Read()
+	if err != nil {
+		return seen, err
+	}
+	if f.Kind != wire.Seen {
+		return seen, wire.Violation("%v instead of %v", f.Kind, wire.Seen)
+	}
+	if err := wire.Decode(f, &seen); err != nil {
+		return seen, err
+	}
+	if len(seen.Files) != n {
+		return seen, wire.Violation("%v of %d files instead of %d", f.Kind, len(seen.Files), n)
+	}
+	return seen, nil
+}
+
+// differs judges a file whose numbers are not those that we see. On our own kernel
+// it is another one. Another kernel numbers files in its own way: a workspace is
+// then known by a file that we put into it, and of another mount it is only known
+// that its path still leads where it led.
+func (b *Box) differs(r *wire.Reader, s Shown, has wire.SeenFile, sameKernel bool) error {
+	if has.Errno != 0 {
+		return s.notMeant("the box cannot look at it: %v", errnoText(has.Errno))
+	}
+	f, err := hostpath.Open(s.Source)
+	if err != nil {
+		return s.notMeant("%w", err)
+	}
+	defer f.Close()
+	switch {
+	case f.ID != s.ID:
+		return s.notMeant("it was replaced")
+	case sameKernel && f.Numbered():
+		return s.notMeant("the box has device %d inode %d there, and this server sees device %d inode %d", has.Dev, has.Ino, s.ID.Dev, s.ID.Ino)
+	case !s.Main:
+		return nil
+	}
+	return b.findMark(r, s, f)
+}
+
+// findMark has the agent look for a file that we put into the workspace for it.
+func (b *Box) findMark(r *wire.Reader, s Shown, f *hostpath.File) error {
+	name, remove, err := f.Mark()
+	if err != nil {
+		return s.notMeant("%w", err)
+	}
+	defer remove() // where that fails an empty file is left
+	if err := b.lookAt(s.Path + "/" + name); err != nil {
+		return err
+	}
+	seen, err := readSeen(r, 1)
+	if err == nil && seen.Files[0].Errno != 0 {
+		err = s.notMeant("a file that this server puts there does not appear in the box")
+	}
+	return err
+}
+
+// notMeant says that a box does not have what it is to have.
+func (s Shown) notMeant(why string, args ...any) error {
+	args = append([]any{s.Path, s.Source}, args...)
+	err := Errorf(InvalidArgument, sameSides, "the box was ended before its first command: what it has at %s is not the %s that this server sees: "+why, args...)
+	err.Err = errors.Join(errNotMeant, err.Err)
+	return err
+}
