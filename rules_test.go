@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"sandbox/redact":        {},
 	"sandbox/summary":       {},
 	"sandbox/summary/model": {"sandbox/summary"},
-	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog"},
+	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog", "sandbox/hostpath"},
 	"bench":                 {},
 	"scripts/tryclient":     {},
 

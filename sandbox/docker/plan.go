@@ -232,26 +232,24 @@ func unseen(err error) bool {
 	return false
 }
 
-// withoutHost changes a plan so that nothing of it lies on the host, and
-// reports whether that could be done: a workspace that somebody named cannot
+// withoutHost changes a plan so that nothing of it lies on the host but what
+// somebody named, and reports whether that is another plan: what was named cannot
 // lie elsewhere.
-func (p *plan) withoutHost() bool {
+func (p *plan) withoutHost() (other bool) {
 	c := &p.request
-	if c.Workspace != "" && p.workspace.own == "" {
-		return false
+	if p.workspace.own != "" {
+		p.workspace.release()
+		p.workspace.own, c.Workspace, other = "", "", true
+		p.shown = slices.DeleteFunc(p.shown, func(s sandbox.Shown) bool { return s.Main })
 	}
-	p.workspace.release()
-	p.workspace.own = ""
-	c.Workspace = ""
-	p.shown = slices.DeleteFunc(p.shown, func(s sandbox.Shown) bool { return s.Main })
 	if filepath.IsAbs(c.Seccomp) {
-		c.Seccomp = ""
+		c.Seccomp, other = "", true
 		p.notes = append(p.notes, noteProfile)
 	}
 	if c.Passwd != "" {
-		c.Passwd, c.Group, p.user = "", "", ""
+		c.Passwd, c.Group, p.user, other = "", "", "", true
 	}
-	return true
+	return other
 }
 
 // blind makes an error of an engine that cannot see a workspace one that the

@@ -3,6 +3,7 @@ package hostpath
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -25,9 +26,10 @@ type Guard struct {
 
 // An entry is what a Guard remembers of a path.
 type entry struct {
-	use use
-	id  ID
-	uid int
+	use  use
+	id   ID
+	kind fs.FileMode // an inode is used again for another kind of file
+	uid  int
 }
 
 // A use is what boxes have a path for.
@@ -101,7 +103,7 @@ func (g *Guard) admit(path string, u use, roots []string) (string, error) {
 		g.known = map[string]entry{}
 	}
 	if _, again := g.known[real]; !again {
-		g.known[real] = entry{u, f.ID, f.UID}
+		g.known[real] = entry{u, f.ID, f.Mode.Type(), f.UID}
 	}
 	return real, nil
 }
@@ -211,7 +213,7 @@ func (g *Guard) hold(f *File, others func() ([]string, error)) error {
 		return refuse(f.Path, "Name it in the configuration.", "was not admitted when this server started")
 	}
 	isMount := e.use == mountRead || e.use == mountWrite
-	same := e.id == f.ID
+	same := e.id == f.ID && e.kind == f.Mode.Type()
 	if same && !isMount {
 		return nil
 	}
@@ -252,7 +254,7 @@ func (g *Guard) renew(f *File, e entry, writable []string) error {
 	if err := g.judge(f, e.use, nil); err != nil {
 		return err
 	}
-	e.id = f.ID
+	e.id, e.kind = f.ID, f.Mode.Type()
 	others[f.Path] = e
 	return nil
 }
