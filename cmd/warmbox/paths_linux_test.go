@@ -108,10 +108,7 @@ func TestServerInAContainer(t *testing.T) {
 	if os.Getenv("DOCKER_HOST") != "" || os.Getuid() != 0 {
 		t.Skip("needs root, and the engine at its usual place")
 	}
-	program := filepath.Join(t.TempDir(), "warmbox")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	program := newHome(t).program(t)
 	both, other := t.TempDir(), t.TempDir()
 	for dir, text := range map[string]string{both: "the host's", other: "the server's"} {
 		if err := errors.Join(os.Chmod(dir, 0o777), os.WriteFile(filepath.Join(dir, "file"), []byte(text), 0o644)); err != nil {
