@@ -61,7 +61,7 @@ type Box struct {
 	gate     *gate            // of its runs
 	shells   map[string]*gate // its named shells; guarded by mu
 	common   *gate            // of those of all boxes, may be nil
-	lookout  *lookout         // may be nil; used where frames are taken
+	lookout  *lookout         // may be nil
 
 	logs   *rawlog.Store
 	logger *slog.Logger
@@ -128,7 +128,7 @@ func newBox(id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store,
 	if spec.Keep != nil {
 		b.keepFor = spec.Keep.For
 	}
-	b.lookout = newLookout(spec, b.Place.Workspace)
+	b.lookout = newLookout(b, spec)
 	return b
 }
 
@@ -414,6 +414,7 @@ func (b *Box) serve(r *wire.Reader) {
 	}
 	b.confirming.Wait()
 	b.asking.Wait()
+	b.lookout.close()
 	close(b.done)
 }
 

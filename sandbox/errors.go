@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // The codes that a failure can bear. Clients branch on them, so they never
@@ -49,6 +50,22 @@ func NoWorkspace(dir string) *Error {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// QuotePath renders the name of a file, which a stranger may have chosen, inside a
+// sentence of ours: as it is where it can be nothing else, or else quoted, and not
+// all of a long one.
+func QuotePath(name string) string {
+	const most = 200
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@+"
+	end := ""
+	if len(name) > most {
+		name, end = strings.ToValidUTF8(name[:most], ""), "…"
+	}
+	if strings.Trim(name, plain) != "" {
+		name = strconv.QuoteToGraphic(name)
+	}
+	return name + end
+}
 
 // quoteTail renders text of a box inside a sentence of ours: quoted, so that
 // nothing in it is mistaken for our words, and its end rather than its start.

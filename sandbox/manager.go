@@ -74,7 +74,8 @@ type Manager struct {
 	pending   sync.WaitGroup     // launches under way, boxes that stand, and who tends
 	history   history
 	allowed   allowances
-	runs      *gate // of all boxes, nil until the first box is wanted
+	late      []lateNews // of boxes that have ended
+	runs      *gate      // of all boxes, nil until the first box is wanted
 }
 
 type tenancy struct {
@@ -335,8 +336,10 @@ func (m *Manager) watch(box *Box, owner string) {
 
 // forget remembers of a box only why it is gone.
 func (m *Manager) forget(box *Box, owner string, why error) {
+	news := box.News(0)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.inherit(owner, news)
 	if t := m.boxes[box.ID]; t != nil && t.box == box {
 		delete(m.boxes, box.ID)
 	}

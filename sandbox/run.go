@@ -148,10 +148,6 @@ type Exit struct {
 	// memory while the command ran. It was the command's own, and the status is OOM
 	// if it failed, where no other ran meanwhile.
 	MemoryKill *MemoryKill
-
-	// Changed names those of Spec.Protect that appeared in the workspace while it
-	// ran, or became others, whoever did it.
-	Changed []string
 }
 
 // A MemoryKill tells of a process that the kernel killed for want of memory.
@@ -427,7 +423,7 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 		return false, err
 	}
 	r.phase = exited
-	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More, Shell: body.Shell, Changed: r.Box.lookout.news()}
+	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More, Shell: body.Shell}
 	switch {
 	case r.cause != "" && body.Killed:
 		e.Status = r.cause
@@ -493,6 +489,7 @@ func (r *Run) writeEnd() {
 		return
 	}
 	runtime.Gosched() // to whoever waits
+	r.Box.lookout.wake(r.ID)
 	r.Box.audit.ended(r, e)
 	r.Box.logger.Info("run ended", "box", r.Box.ID, "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
@@ -538,6 +535,7 @@ func (r *Run) close() {
 	r.mu.Unlock()
 	r.log.Close()
 	r.Box.logs.Prepare(newExecID)
+	r.Box.lookout.wake(r.ID)
 	r.Box.confirm(r.wireID)
 	r.Box.history.settle(r)
 	close(r.over) // who waited for it finds all that was said above

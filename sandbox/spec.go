@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/hostcode"
 	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
@@ -57,6 +58,12 @@ type Place struct {
 	Shown     []Shown  // what of the host the box has: it ends where it has something else
 	Heartbeat bool     // the stream can die without a sign, so that somebody must ask
 	Notes     []string // what the user should know: a limit that was clamped, no isolation
+
+	// Covered are the paths in the workspace that commands cannot change, and those
+	// above them that they cannot move. Found is what the backend found in it before
+	// the box started, nil where it did not look. Neither outlives this program.
+	Covered []string        `json:"-"`
+	Found   *hostcode.Found `json:"-"`
 }
 
 // Spec says what box is wanted. Every field's zero value is the backend's own
@@ -68,7 +75,7 @@ type Spec struct {
 	User      string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
 	Workspace string            // a host directory; "" makes one of the box's own
 	ReadOnly  bool              // mounts the workspace read-only
-	Protect   []string          // what of a writable workspace stays as it is, by paths in it such as ".git/hooks"
+	Protect   []string          // what of a writable workspace stays as it is beside what git executes, by paths in it such as ".git/hooks"; "!path" is left out
 	Mounts    []Mount           // what else of the host the box sees
 	Paths     *hostpath.Guard   // has admitted the workspace and the mounts; nil: nobody has, and they are what they are at the launch
 	Memory    int64             // bytes; swap is never more

@@ -239,8 +239,17 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 	}
 	r := newExecResult(ctx, run, exit)
 	r.Hint = strings.TrimSpace(allowedHint(run.Command.Allowed) + " " + r.Hint)
+	news := run.Box.News(newsPatience(exit, args.follows))
+	r.Changed = changedPaths(news)
+	r.hint(changedHint(news)...)
 	s.summarize(ctx, run, &r)
 	r.fit(run.Output, limits)
+	if r.Code == execFailed {
+		if hint := coverHint(run.Box.Place.Covered, r.Stderr, r.Stdout); hint != "" {
+			r.hint(hint)
+			r.fit(run.Output, limits)
+		}
+	}
 	return r, nil
 }
 

@@ -114,7 +114,6 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) Exe
 		Status: exit.Status, Signal: exit.Signal, Code: codeOf(exit), took: exit.Took, DurationMs: exit.Took.Milliseconds(),
 		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
 		Leftover: inertNames(exit.Leftover), LeftoverCount: len(exit.Leftover) + exit.More,
-		Changed: exit.Changed,
 	}
 	log := run.LogStats()
 	if !log.Complete {
@@ -123,6 +122,13 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) Exe
 	r.Hint = strings.Join(execHints(ctx, run, exit), " ")
 	r.logged = log.Lines
 	return r
+}
+
+// hint adds sentences to the result's hint.
+func (r *ExecResult) hint(sentences ...string) {
+	for _, s := range sentences {
+		r.Hint = strings.TrimSpace(r.Hint + " " + s)
+	}
 }
 
 // readOn says how a client gets what the result does not show.
@@ -315,7 +321,6 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	if n := len(exit.Leftover) + exit.More; n > 0 {
 		list = append(list, leftoverHint(n))
 	}
-	list = append(list, changedHint(exit.Changed)...)
 	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
 }
 
@@ -346,16 +351,6 @@ func memory(n int64) string {
 		return strconv.FormatFloat(float64(n)/(1<<30), 'g', 3, 64) + " GB"
 	}
 	return strconv.FormatFloat(float64(n)/(1<<20), 'g', 4, 64) + " MB"
-}
-
-// changedHint tells of files that run outside of the box, where nothing confines
-// them.
-func changedHint(paths []string) []string {
-	if len(paths) == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("In the workspace %s appeared or changed. Programs of the user's machine may run such files: "+
-		"say so, that the user can read them first.", strings.Join(paths, ", "))}
 }
 
 // shellHint tells of a named shell that is not as the command left it.

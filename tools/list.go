@@ -33,6 +33,8 @@ type listResult struct {
 	Containers []listedBox `json:"containers"`
 	Commands   []listedRun `json:"commands"`
 	Omitted    int         `json:"omitted,omitempty"` // commands
+	Changed    []string    `json:"changed,omitempty"` // of workspaces, that the host may run
+	Hint       string      `json:"hint,omitempty"`
 }
 
 type listedBox struct {
@@ -61,6 +63,7 @@ const listOutput = `{"type":"object","properties":{
 	"containers":{"type":"array"},
 	"commands":{"type":"array"},
 	"omitted":{"type":"integer"},
+	"changed":{"type":"array"},
 	"error":{"type":"string"},"code":{"type":"string"},"hint":{"type":"string"}
 	},"anyOf":[{"required":["containers","commands"]},{"required":["error","code"]}],"additionalProperties":false}`
 
@@ -69,6 +72,8 @@ func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 		return Failed(err), nil
 	}
 	r := s.list(s.owner(ctx))
+	news := s.Manager.News(s.owner(ctx), newsWait)
+	r.Changed, r.Hint = changedPaths(news), strings.Join(changedHint(news), " ")
 	return reply(r, r.text()), nil
 }
 
@@ -131,5 +136,6 @@ func (r listResult) text() string {
 	if r.Omitted > 0 {
 		fmt.Fprintf(&b, "%d older ones are left out\n", r.Omitted)
 	}
+	fact(&b, "hint", r.Hint)
 	return b.String()
 }

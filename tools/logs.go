@@ -216,6 +216,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return Failed(err), nil
 	}
+	r.Hint = strings.TrimSpace(r.Hint + " " + strings.Join(changedHint(s.Manager.News(s.owner(ctx), 0)), " "))
 	return reply(r, r.text()), nil
 }
 
@@ -420,7 +421,6 @@ func logsHints(v view, q rawlog.Query) []string {
 		list = append(list, lostHint(v.record.Exit.Err))
 	}
 	list = append(list, memoryHint(v.record.Exit)...)
-	list = append(list, changedHint(v.record.Exit.Changed)...)
 	if !v.page.Searched {
 		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed something; go on with fromLine %d, or search for plain words, which is faster.", searchTime, v.page.Next))
 	}

@@ -147,7 +147,7 @@ func (l *Launcher) launch(ctx context.Context, e *engine, id string, spec sandbo
 	defer p.letGo()
 	path, sure := l.path(e)
 	if path == pathSocket {
-		b, err := l.start(ctx, e, p, pathSocket)
+		b, err := l.startCovered(ctx, e, p, spec)
 		if err == nil {
 			l.rememberPath(e, pathSocket)
 			return b, nil

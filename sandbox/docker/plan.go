@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/hostcode"
 	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
@@ -31,6 +32,7 @@ type plan struct {
 	shown     []sandbox.Shown  // of the host
 	files     []*hostpath.File // which these are, open while the box is started
 	notes     []string
+	found     *hostcode.Found // in a workspace that somebody named, nil of others
 }
 
 // The limits of a box where the spec gives none.
@@ -270,6 +272,9 @@ func (l *Launcher) place(ctx context.Context, e *engine, spec sandbox.Spec, p *p
 		if err := l.nameWorkspace(ctx, e, spec, p); err != nil {
 			return err
 		}
+		if err := p.cover(spec); err != nil {
+			return err
+		}
 	case e.local():
 		if err := l.ownWorkspace(p); err != nil {
 			return err
@@ -323,13 +328,7 @@ func (l *Launcher) nameWorkspace(ctx context.Context, e *engine, spec sandbox.Sp
 		return sandbox.Errorf(sandbox.InvalidArgument, "Leave the workspace out, or use an engine on this machine.",
 			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, c.Workspace)
 	}
-	if err := writable(f, e, spec); err != nil {
-		return err
-	}
-	if !c.ReadOnly {
-		c.Covers, err = covers(c.Workspace, spec.Protect)
-	}
-	return err
+	return writable(f, e, spec)
 }
 
 // writable refuses a workspace that commands could only read, unless that is
@@ -453,5 +452,7 @@ func (l *Launcher) where(p *plan, c request) sandbox.Place {
 		Memory:    c.Memory,
 		Heartbeat: c.Path == pathRelay,
 		Notes:     notes,
+		Covered:   paths(c.Covers),
+		Found:     p.found,
 	}
 }

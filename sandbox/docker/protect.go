@@ -26,24 +26,37 @@ type cover struct {
 	ReadOnly bool
 }
 
+// maxCovers bounds the mounts of a box: each costs time when it starts.
+const maxCovers = 200
+
 // covers returns what protects those of the paths that are there, from the top
 // down. One that is not there gets none: the engine would make it on the host.
 // Nor does one behind a symbolic link, which a command of an earlier box may
-// have made to lead anywhere.
-func covers(workspace string, protect []string) ([]cover, error) {
+// have made to lead anywhere. What comes late in the list may find no room, and
+// is left.
+func covers(workspace string, protect []string) (list []cover, left []string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
-		return nil, fmt.Errorf("open the workspace: %w", err)
+		return nil, nil, fmt.Errorf("open the workspace: %w", err)
 	}
 	defer root.Close()
 	readOnly := make(map[string]bool)
 	for _, name := range protect {
 		steps := way(root, name)
+		more := 0
+		for _, step := range steps {
+			if _, known := readOnly[step]; !known {
+				more++
+			}
+		}
+		if len(readOnly)+more > maxCovers {
+			left = append(left, name)
+			continue
+		}
 		for i, step := range steps {
 			readOnly[step] = readOnly[step] || i == len(steps)-1
 		}
 	}
-	var list []cover
 	for name, ro := range readOnly {
 		// A writable cover must not lie within one that is read-only.
 		if !slices.ContainsFunc(above(name), func(dir string) bool { return readOnly[dir] }) {
@@ -51,7 +64,7 @@ func covers(workspace string, protect []string) ([]cover, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b cover) int { return cmp.Compare(a.Path, b.Path) })
-	return list, nil
+	return list, left, nil
 }
 
 // way returns the steps to a path, itself the last, or nothing if it is not all

@@ -70,7 +70,7 @@ func TestCovers(t *testing.T) {
 		{"out of it", "../z a/../../z", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := covers(dir, strings.Fields(c.protect))
+			got, _, err := covers(dir, strings.Fields(c.protect))
 			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 				t.Errorf("%v %s", err, diff)
 			}

@@ -1,0 +1,93 @@
+package docker
+
+import (
+	"context"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/hostcode"
+)
+
+// cover finds what of a workspace somebody named the host may execute, and has it
+// covered.
+func (p *plan) cover(spec sandbox.Spec) (err error) {
+	if !sandbox.Watched(spec) {
+		return nil
+	}
+	found := hostcode.Look(p.request.Workspace)
+	p.found = &found
+	list, open := protected(spec.Protect, found)
+	var left []string
+	if p.request.Covers, left, err = covers(p.request.Workspace, list); err != nil {
+		return err
+	}
+	if open = append(open, left...); len(open) > 0 {
+		p.notes = append(p.notes, noteOpen(open))
+	}
+	return nil
+}
+
+// startCovered starts a box on its own socket. What is covered can be deleted before
+// the engine mounts it, by a command of another box with this workspace: then there
+// is less to cover.
+func (l *Launcher) startCovered(ctx context.Context, e *engine, p *plan, spec sandbox.Spec) (*box, error) {
+	const tries = 3
+	notes := p.notes
+	for try := 1; ; try++ {
+		b, err := l.start(ctx, e, p, pathSocket)
+		if !unseen(err) || len(p.request.Covers) == 0 || try == tries {
+			return b, err
+		}
+		p.notes = notes
+		if err := p.cover(spec); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// protected returns the paths that are to be covered, those that the owner named
+// first, then those nearest to the top, and what of the rest cannot be.
+func protected(protect []string, found hostcode.Found) (list, open []string) {
+	list, spared := sandbox.Protected(protect)
+	places := slices.Clone(found.Places)
+	slices.SortStableFunc(places, func(a, b hostcode.Place) int {
+		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
+	})
+	for _, place := range places {
+		switch {
+		case sandbox.Spared(spared, place.Path), place.Kind == hostcode.Repo, place.Kind == hostcode.Todo:
+		case place.Kind == hostcode.Link, !utf8.ValidString(place.Path): // the engine takes names as JSON
+			open = append(open, place.Path)
+		default:
+			list = append(list, place.Path)
+		}
+	}
+	return slices.DeleteFunc(list, func(name string) bool { return sandbox.Spared(spared, name) }), open
+}
+
+// noteOpen names what commands can change although the host may execute it.
+func noteOpen(names []string) string {
+	const most = 5
+	var list []string
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, sandbox.QuotePath(name))
+	}
+	s := strings.Join(list, ", ")
+	if more := len(names) - most; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("Commands can change %s, from which git on the user's machine takes what it executes: "+
+		"these are symbolic links, names that are not UTF-8, or more than the %d mounts that a container gets for this.", s, maxCovers)
+}
+
+// paths returns the places of covers, for who is to be told of them.
+func paths(covers []cover) (list []string) {
+	for _, c := range covers {
+		list = append(list, c.Path)
+	}
+	return list
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package hostcode
+
+import "io/fs"
+
+func inode(fs.FileInfo) string { return "" }

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package hostcode
+
+const openNonblock, openDirectory = 0, 0
