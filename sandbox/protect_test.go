@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// watched returns a lookout for a workspace with nothing of a box behind it.
-func watched(spec Spec) *lookout {
+// watching returns a lookout for a workspace with nothing of a box behind it.
+func watching(spec Spec) *lookout {
 	return newLookout(&Box{Place: Place{Workspace: spec.Workspace}, logger: slog.New(slog.DiscardHandler)}, spec)
 }
 
@@ -31,7 +31,7 @@ func TestLookout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := watched(spec)
+	l := watching(spec)
 	defer l.close()
 	if news := hear(l); news != nil {
 		t.Errorf("nothing happened, and the news are %q", news)
@@ -60,7 +60,7 @@ func TestLookout(t *testing.T) {
 // one begins before its share of the time is over.
 func TestLookoutKeepsNobody(t *testing.T) {
 	dir := t.TempDir()
-	l := watched(Spec{Workspace: dir, Protect: []string{".envrc"}})
+	l := watching(Spec{Workspace: dir, Protect: []string{".envrc"}})
 	l.cost = time.Hour // of the look before
 	l.next = time.Now().Add(time.Hour)
 	if err := os.WriteFile(filepath.Join(dir, ".envrc"), nil, 0o644); err != nil {
@@ -79,7 +79,7 @@ func TestLookoutKeepsNobody(t *testing.T) {
 // Where commands have run, a look comes by itself; where none has, none does.
 func TestLookoutComesByItself(t *testing.T) {
 	dir := t.TempDir()
-	l := watched(Spec{Workspace: dir, Protect: []string{".envrc"}})
+	l := watching(Spec{Workspace: dir, Protect: []string{".envrc"}})
 	defer l.close()
 	if l.timer != nil {
 		t.Error("a look is to come where no command has run")
@@ -121,7 +121,7 @@ func TestNothingToWatch(t *testing.T) {
 		{Workspace: dir},
 		{Workspace: dir, ReadOnly: true, Protect: []string{".envrc"}},
 	} {
-		if l := watched(spec); l != nil || !l.take(time.Second).None() {
+		if l := watching(spec); l != nil || !l.take(time.Second).None() {
 			t.Errorf("%+v is watched", spec)
 		}
 	}

@@ -1,8 +1,8 @@
 package docker
 
 import (
-	"context"
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,8 +84,8 @@ func noteOpen(names []string) string {
 		"these are symbolic links, names that are not UTF-8, or more than the %d mounts that a container gets for this.", s, maxCovers)
 }
 
-// paths returns the places of covers, for who is to be told of them.
-func paths(covers []cover) (list []string) {
+// coverPaths returns the places of covers, for who is to be told of them.
+func coverPaths(covers []cover) (list []string) {
 	for _, c := range covers {
 		list = append(list, c.Path)
 	}

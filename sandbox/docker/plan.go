@@ -452,7 +452,7 @@ func (l *Launcher) where(p *plan, c request) sandbox.Place {
 		Memory:    c.Memory,
 		Heartbeat: c.Path == pathRelay,
 		Notes:     notes,
-		Covered:   paths(c.Covers),
+		Covered:   coverPaths(c.Covers),
 		Found:     p.found,
 	}
 }
