@@ -99,16 +99,22 @@ func coverHint(covered []string, outputs ...string) string {
 	return ""
 }
 
-// coveredIn returns the covered path that a line of an error names, the longest
-// where there are several, "" where it is none.
+// coveredIn returns the covered path that a line of an error names, "" where it is
+// none: the longest that stands there as a whole, or else the last of those whose
+// own name does, since a command may have been in the directory.
 func coveredIn(line string, covered []string) (found string) {
-	line = strings.ToLower(line)
-	if !strings.Contains(line, coverErrors[0]) && !strings.Contains(line, coverErrors[1]) {
+	errs := strings.ToLower(line)
+	if !strings.Contains(errs, coverErrors[0]) && !strings.Contains(errs, coverErrors[1]) {
 		return ""
 	}
+	whole := false
 	for _, name := range covered {
-		last := strings.ToLower(path.Base(name))
-		if strings.Contains(line, last) && len(name) > len(found) {
+		switch {
+		case strings.Contains(line, name):
+			if !whole || len(name) > len(found) {
+				found, whole = name, true
+			}
+		case !whole && strings.Contains(line, path.Base(name)):
 			found = name
 		}
 	}

@@ -23,7 +23,7 @@ type settings struct {
 	Workspace      string   `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
 	WorkspaceMode  string   `toml:"workspace_mode" default:"rw" arg:"MODE" help:"what boxes may do with it: ro, only read, or rw"`
 	WorkspaceRoots []string `toml:"workspace_roots" arg:"DIRS" help:"directories that the workspace must lie in; if empty, any that is not the system's, a home or ours"`
-	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"what of the workspace commands cannot change, because this machine may run it later"`
+	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"what of the workspace commands cannot change, because this machine may run it later, besides what git executes; !PATH leaves one out"`
 	MinFree        size     `toml:"min_free" default:"1g" help:"how much of its disk commands leave free, at most a twentieth of it: below that they are killed; 0: they may fill it"`
 	User           string   `toml:"user" arg:"UID:GID" help:"whom commands run as; if empty, the owner of the workspace, or 1000:1000 where that is root"`
 	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"which system calls boxes may make: a seccomp profile, or engine, the engine's own; if empty, one made for boxes"`

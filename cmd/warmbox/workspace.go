@@ -136,6 +136,7 @@ func validProtect(list []string) error {
 		return fmt.Errorf("%d paths are more than the %d that can be protected", len(list), maxProtect)
 	}
 	for _, path := range list {
+		path = strings.TrimPrefix(path, "!")
 		if !filepath.IsLocal(path) || filepath.Clean(path) == "." {
 			return fmt.Errorf("%q is no path in the workspace; write it such as .git/hooks", path)
 		}

@@ -78,7 +78,7 @@ func TestWorkspaces(t *testing.T) {
 
 func TestProtect(t *testing.T) {
 	clean(t)
-	for list, bad := range map[string]string{".git/hooks,Makefile": "", "": "", "../x": `"../x"`, "/etc": `"/etc"`, ".": `"."`, strings.Repeat("x,", 65): "65 paths"} {
+	for list, bad := range map[string]string{".git/hooks,Makefile,!lib/.git": "", "": "", "!": "no path", "!../x": `"../x"`, "../x": `"../x"`, "/etc": `"/etc"`, ".": `"."`, strings.Repeat("x,", 65): "65 paths"} {
 		if _, err := load(map[string]string{"protect": list}); bad == "" && err != nil || bad != "" && (err == nil || !strings.Contains(err.Error(), bad)) {
 			t.Errorf("%.50q: got %v, want %q", list, err, bad)
 		}

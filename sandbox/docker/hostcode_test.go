@@ -1,0 +1,209 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/hostcode"
+)
+
+// gits are protected paths of a workspace without its own repository's.
+var gits = []string{".envrc"}
+
+// wired returns a workspace whose repositories take what they execute from all over
+// it, as the box's user made it.
+func wired(t *testing.T) (dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	dir = t.TempDir()
+	script := `set -e
+g() { git -c protocol.file.allow=always -c user.name=a -c user.email=a@b -c init.defaultBranch=main "$@"; }
+new() { mkdir -p "$1"; (cd "$1"; g init -q .; echo x >file; g add file; g commit -qm one); }
+new .; new made; new pkg/inner; g clone -q --bare made bare.git
+g submodule add -q --name a/b ./made sub; rm -rf made; g commit -qm sub
+g config extensions.worktreeConfig true; g worktree add -q tree; : >.git/worktrees/tree/config.worktree
+mkdir -p tools/hooks scripts; printf '#!/bin/sh\n' | tee tools/hooks/pre-commit scripts/push tools/clean >/dev/null; chmod +x tools/hooks/* tools/clean scripts/*
+g config core.hooksPath tools/hooks; ln -s ../../scripts/push tools/hooks/pre-push
+printf '[user]\n\tname = x\n' >shared.cfg; g config include.path ../shared.cfg
+g config filter.x.clean "sh tools/clean"; printf '*.dat filter=x\n' >.gitattributes
+g update-index --add --cacheinfo 160000,$(cd pkg/inner; git rev-parse HEAD),pkg/inner`
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+t.TempDir(), "GIT_CONFIG_NOSYSTEM=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	own(t, dir)
+	return dir
+}
+
+// nestedAttacks try to have git on the host run something, each in a family of ways.
+// What they put into the files of the workspace has "evil" in it.
+var nestedAttacks = []string{
+	`git -C pkg/inner config core.fsmonitor "touch evil"`, `echo '[core] fsmonitor = "touch evil"' >>pkg/inner/.git/config`,
+	`echo '[core] fsmonitor = "touch evil"' >>.git/modules/a/b/config`, `echo evil >.git/modules/a/b/hooks/post-checkout`,
+	`mv .git/modules/a .git/modules/c && cp -r .git/modules/c .git/modules/a && echo '[core] x = evil' >>.git/modules/a/b/config`,
+	`echo '[core] x = evil' >.git/worktrees/tree/config.worktree`, `echo evil >.git/worktrees/tree/commondir`, `echo '[core] x = evil' >.git/config.worktree`,
+	`echo evil >tools/hooks/pre-commit`, `echo evil >tools/hooks/post-commit`, `mv tools/hooks tools/old; mkdir tools/hooks && echo evil >tools/hooks/pre-commit`,
+	`mv tools old && mkdir -p tools/hooks && echo evil >tools/hooks/pre-commit`,
+	`echo evil >scripts/push`, `rm scripts/push; echo evil >scripts/push`, `mv scripts x && mkdir scripts && echo evil >scripts/push`,
+	`echo '[core] x = evil' >>shared.cfg`, `echo evil >tools/clean`, `echo '[core] x = evil' >>bare.git/config`, `echo evil >bare.git/hooks/update`,
+	`echo evil >pkg/inner/.git/hooks/pre-commit`, `mv pkg/inner/.git pkg/inner/x && git init -q pkg/inner && git -C pkg/inner config core.fsmonitor evil`,
+	`echo 'gitdir: /workspace/evil' >sub/.git`, `echo 'gitdir: evil' >tree/.git`, `rm sub/.git; echo 'gitdir: evil' >sub/.git`,
+	`rm -rf sub; rm -rf tools scripts`,
+}
+
+// executed are the files from which git on the host takes what it executes.
+func executed(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, p := range hostcode.Look(dir).Places {
+		path := filepath.Join(dir, p.Path)
+		if info, err := os.Lstat(path); err == nil && info.IsDir() && p.Kind != hostcode.Repo {
+			for name, text := range contents(t, path) {
+				files[p.Path+"/"+name] = text
+			}
+		} else if err == nil && info.Mode().IsRegular() {
+			text, _ := os.ReadFile(path)
+			files[p.Path] = string(text)
+		}
+	}
+	return files
+}
+
+func TestCodeOfNestedRepositoriesStays(t *testing.T) {
+	l := launcher(t, Config{ForcePath: pathSocket})
+	dir := wired(t)
+	before := executed(t, dir)
+	for _, name := range []string{
+		".git/config", ".git/modules/a/b/config", ".git/modules/a/b/hooks/update.sample", ".git/worktrees/tree/config.worktree", "tools/hooks/pre-commit",
+		"scripts/push", "shared.cfg", "tools/clean", "bare.git/config", "pkg/inner/.git/config", "pkg/inner/.git/hooks/update.sample", "sub/.git", "tree/.git",
+	} {
+		if _, found := before[name]; !found {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	b := launch(t, l, sandbox.Spec{Workspace: dir, Protect: gits})
+	r := greet(t, b)
+	for _, a := range nestedAttacks {
+		sh(t, b, r, a)
+	}
+	after := executed(t, dir)
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("%s was %.100q, and is %.100q", name, text, after[name])
+		}
+	}
+	// What could not be covered, since it was not there, is found.
+	if !slices.Contains(newPlaces(b, dir), ".git/config.worktree") {
+		t.Errorf("told of %q", newPlaces(b, dir))
+	}
+	// All else is the commands' as before.
+	out, code := sh(t, b, r, `set -e; echo y >>file; git add file; git -c core.hooksPath=/dev/null commit -qm two; cd pkg/inner; echo y >>file; git commit -qam two; git status --short; cat file`)
+	if code != 0 || out != "x\ny\n" {
+		t.Errorf("%q, exit %d", out, code)
+	}
+	// Git on the host runs nothing of it.
+	mark := filepath.Join(t.TempDir(), "mark")
+	cmd := exec.Command("git", "-c", "safe.directory=*", "status")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+filepath.Dir(mark), "GIT_TRACE="+mark)
+	os.Remove(filepath.Join(dir, ".git/config.worktree"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("git status: %v\n%s", err, out)
+	}
+	if text, _ := os.ReadFile(mark); strings.Contains(string(text), "evil") {
+		t.Errorf("git on the host ran what commands had written:\n%s", text)
+	}
+}
+
+// newPlaces returns what is found that a box did not start with.
+func newPlaces(b *box, dir string) []string {
+	paths, _ := hostcode.Learn(*b.place.Found).News(hostcode.Look(dir))
+	return paths
+}
+
+// The same attacks change all there is where nothing is covered.
+func TestNestedAttacksWorkWithoutProtection(t *testing.T) {
+	l := launcher(t, Config{ForcePath: pathSocket})
+	dir := wired(t)
+	before := executed(t, dir)
+	b := launch(t, l, sandbox.Spec{Workspace: dir})
+	r := greet(t, b)
+	for _, a := range nestedAttacks[:len(nestedAttacks)-1] {
+		sh(t, b, r, a)
+	}
+	after := executed(t, dir)
+	for _, name := range []string{".git/modules/a/b/config", ".git/worktrees/tree/config.worktree", "tools/hooks/pre-commit", "scripts/push", "shared.cfg", "tools/clean", "bare.git/config", "sub/.git", "tree/.git"} {
+		if after[name] == before[name] {
+			t.Errorf("%s is as it was", name)
+		}
+	}
+}
+
+func TestProtectedIsBoundedAndSaysSo(t *testing.T) {
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("n%02d/.git/config", i))
+	}
+	dir := lay(t, append(names, ".git/config", "bad\xff/.git/config", "spared/.git/config")...)
+	if err := os.Symlink("n00/.git", filepath.Join(dir, "zz")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "y"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../n00/.git", filepath.Join(dir, "y/.git")); err != nil {
+		t.Fatal(err)
+	}
+	l := launcher(t, Config{ForcePath: pathSocket})
+	b := launch(t, l, sandbox.Spec{Workspace: dir, Protect: []string{".envrc", "!spared"}})
+	r := greet(t, b)
+	if n := len(b.covers); n > maxCovers || n < maxCovers-3 {
+		t.Errorf("%d covers", n)
+	}
+	if out, code := sh(t, b, r, `(echo x >.git/config) 2>/dev/null || (echo x >n05/.git/config) 2>/dev/null || echo x >spared/.git/config`); code != 0 {
+		t.Errorf("%q, exit %d", out, code)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "spared/.git/config")); string(text) != "x\n" {
+		t.Errorf("what is left out of protect is %q", text)
+	}
+	notes := strings.Join(b.Place().Notes, "\n")
+	for _, want := range []string{`"bad\xff/.git/config"`, "y/.git", "more, from which git", "200 mounts"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes lack %q: %s", want, notes)
+		}
+	}
+}
+
+// What is deleted between the look and the mount keeps no box from starting.
+func TestCoverThatIsGone(t *testing.T) {
+	l := launcher(t, Config{ForcePath: pathSocket})
+	dir := lay(t, "a/.git/config", "b/.git/config")
+	e, err := l.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := sandbox.Spec{Workspace: dir, Protect: gits}
+	p, err := l.plan(t.Context(), e, "gone", spec)
+	if err != nil || len(p.request.Covers) != 6 {
+		t.Fatal(p, err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.startCovered(t.Context(), e, p, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if want := []string{"a", "a/.git", "a/.git/config"}; !slices.Equal(b.place.Covered, want) {
+		t.Errorf("covered %q, want %q", b.place.Covered, want)
+	}
+}
