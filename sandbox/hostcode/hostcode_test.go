@@ -159,8 +159,10 @@ var families = []struct {
 			y.git(".", "config", "extensions.worktreeConfig", "true")
 			y.git(".", "worktree", "add", "-q", "tree")
 		},
-		plant: func(y *yard) { y.write(".git/worktrees/tree/config.worktree", "[core]\n\tfsmonitor = \"%RUN%; false\"\n") },
-		dir:   "tree", run: []string{"status"}, found: ".git/worktrees/tree/config.worktree", news: ".git/worktrees/tree/config.worktree",
+		plant: func(y *yard) {
+			y.write(".git/worktrees/tree/config.worktree", "[core]\n\tfsmonitor = \"%RUN%; false\"\n")
+		},
+		dir: "tree", run: []string{"status"}, found: ".git/worktrees/tree/config.worktree", news: ".git/worktrees/tree/config.worktree",
 	},
 	{
 		name: "commondir", base: func(y *yard) { y.repo(".") },
@@ -414,5 +416,34 @@ func FuzzParse(f *testing.F) {
 func BenchmarkLook(b *testing.B) {
 	for b.Loop() {
 		Look("../..")
+	}
+}
+
+// The settings that doc/security.md recommends help against what appears after a box
+// has started.
+func TestSettingsThatHelp(t *testing.T) {
+	for setting, name := range map[string]string{
+		"core.fsmonitor=false":          "gitlink with fsmonitor",
+		"core.hooksPath=/dev/null":      "hooks of a nested repository",
+		"safe.bareRepository=explicit":  "a bare repository",
+		"status.submoduleSummary=false": "", // helps against nothing, and is the control
+		"diff.ignoreSubmodules=all":     "gitlink with fsmonitor",
+		"submodule.recurse=false":       "",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			for _, f := range families {
+				if f.name != name && (name != "" || f.name != "gitlink with fsmonitor") {
+					continue
+				}
+				y := newYard(t)
+				f.base(y)
+				f.plant(y)
+				os.Remove(y.mark)
+				run := append([]string{"-c", setting}, f.run...)
+				if ran := y.runs(f.dir, run...); ran != (name == "") {
+					t.Errorf("git %q: ran it: %v", run, ran)
+				}
+			}
+		})
 	}
 }
