@@ -17,12 +17,19 @@ func TestTheTableHasTheValuesOfGit(t *testing.T) {
 		missing(t, "git")
 	}
 	compared := 0
-	for name := range strings.FieldsSeq(subcommands) {
+	names := strings.Fields(subcommands)
+	for _, name := range []string{"remote", "stash", "worktree", "notes"} {
+		verbs, _ := gitVerbs(name)
+		for verb := range strings.FieldsSeq(verbs) {
+			names = append(names, name+" "+verb)
+		}
+	}
+	for _, name := range names {
 		o, ok := gitOptions(name)
 		if !ok || name == "rev-list" { // its usage is a text by hand
 			continue
 		}
-		cmd := exec.Command("git", name, "-h")
+		cmd := exec.Command("git", append(strings.Fields(name), "-h")...)
 		cmd.Dir = t.TempDir()
 		usage, _ := cmd.CombinedOutput() // exits with 129
 		for line := range strings.Lines(string(usage)) {

@@ -35,9 +35,9 @@ true: EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR`
 
 // scripts are names of capitals that scripts give to their own variables. They
 // may be set, but not in the environment of a program.
-const scripts = "ARGS ARR BASE BRANCH BUILD CHANGED CMD CODE COMMIT CONTENT COUNT CURRENT DATA DATE DAY DEST DIR DIRS DST END ERR ERROR ERRORS EXIT EXT F FAILED FILE FILENAME FILES FIRST FOUND HASH HEAD ID IDX INDEX INPUT " +
+const scripts = " ARGS ARR BASE BRANCH BUILD CHANGED CMD CODE COMMIT CONTENT COUNT CURRENT DATA DATE DAY DEST DIR DIRS DST END ERR ERROR ERRORS EXIT EXT F FAILED FILE FILENAME FILES FIRST FOUND HASH HEAD ID IDX INDEX INPUT " +
 	"ITEM ITEMS KEY LAST LEN LIMIT LINE LIST LOG LOGFILE MATCH MATCHES MAX MESSAGE MIN MODULE MSG NAME NAMES NEW NOW NUM NUMBER OLD OUT OUTFILE OUTPUT PASS PATTERN PKG PKGS QUERY RC REPO RES RESP RESPONSE RESULT RESULTS REV " +
-	"SECOND SHA SIZE SRC START STATUS STR SUM TAG TARGET TEXT TIME TITLE TODAY TOTAL TYPE URL USED VAL VALUE VERSION WORD WORDS"
+	"SECOND SHA SIZE SRC START STATUS STR SUM TAG TARGET TEXT TIME TITLE TODAY TOTAL TYPE URL USED VAL VALUE VERSION WORD WORDS "
 
 var (
 	localeName    = regexp.MustCompile(`^(C|POSIX|(C|[a-z]{2}_[A-Z]{2})\.(UTF-8|utf8|utf-8))$`)
@@ -84,25 +84,40 @@ func (r *rules) variable(s setting) error {
 
 // isScripts reports whether a name can only be a variable of the script itself.
 func isScripts(name string) bool {
-	if slices.Contains(strings.Fields(scripts), name) {
-		return true
-	}
-	return loopName.MatchString(name) && name != "_" && name != "auto_resume" && name != "histchars" &&
+	return strings.Contains(scripts, " "+name+" ") || loopName.MatchString(name) && name != "_" && name != "auto_resume" && name != "histchars" &&
 		!strings.HasPrefix(name, "npm_") && !strings.HasPrefix(name, "warmbox_") && !strings.HasSuffix(name, "_proxy")
 }
 
 func kindOf(name string) string {
-	for line := range strings.Lines(variables) {
-		kind, names, _ := strings.Cut(line, ": ")
-		for known := range strings.FieldsSeq(names) {
-			start, begins := strings.CutSuffix(known, "*")
-			end, ends := strings.CutPrefix(known, "*")
-			if name == known || begins && strings.HasPrefix(name, start) || ends && strings.HasSuffix(name, end) && !foreign(name) {
-				return kind
-			}
+	if kind, ok := variableKinds[name]; ok {
+		return kind
+	}
+	for known, kind := range variablePatterns {
+		start, begins := strings.CutSuffix(known, "*")
+		end, ends := strings.CutPrefix(known, "*")
+		if begins && strings.HasPrefix(name, start) || ends && strings.HasSuffix(name, end) && !foreign(name) {
+			return kind
 		}
 	}
 	return ""
+}
+
+// variableKinds and variablePatterns are the table, by name and by pattern.
+var variableKinds, variablePatterns = readVariables()
+
+func readVariables() (names, patterns map[string]string) {
+	names, patterns = map[string]string{}, map[string]string{}
+	for line := range strings.Lines(strings.TrimSpace(variables)) {
+		kind, list, _ := strings.Cut(line, ": ")
+		for known := range strings.FieldsSeq(list) {
+			if strings.Contains(known, "*") {
+				patterns[known] = kind
+			} else {
+				names[known] = kind
+			}
+		}
+	}
+	return names, patterns
 }
 
 // foreign tells the names that only end as a harmless one does.
@@ -152,7 +167,7 @@ func (k *checker) set(s setting) error {
 		return err
 	}
 	visible := s.exported || strings.ToUpper(s.name) == s.name || slices.Contains(k.exported, s.name)
-	if s.exported {
+	if s.exported && !slices.Contains(k.exported, s.name) {
 		k.exported = append(k.exported, s.name)
 	}
 	value := makeReference.ReplaceAllString(s.value, "")
