@@ -286,7 +286,7 @@ func TestEnvironment(t *testing.T) {
 		{"TZ", "Europe/Berlin", true}, {"TZ", "/tmp/x", false}, {"TMPDIR", "/tmp/x", true}, {"TMPDIR", "/tmp/../x", false}, {"PAGER", "cat", true}, {"PAGER", "touch X", false}, {"GOWORK", "off", true}, {"GOWORK", "x", false},
 		{"CFLAGS", "-O2 -g -Wall -DA=1", true}, {"CFLAGS", "-wrapper touch", false}, {"CFLAGS", "-Wl,-plugin,x", false}, {"CFLAGS", "-fplugin=x", false}, {"GITHUB_TOKEN", "ghp_x", true}, {"GIT_X_TOKEN", "x", false}, {"my_name", "x", false},
 		{"A", "$(shell touch X)", false}, {"A", "${eval SHELL:=./x}", false}, {"A", "$(b)", true}, {"A", "$5", true},
-		{"LC_ALL", "C.UTF-8", true}, {"LC_ALL", "en_US.UTF-8", true}, {"LC_ALL", "POSIX", true}, {"LC_ALL", "zh_CN.GBK", false}, {"LC_ALL", "ja_JP.SJIS", false}, {"LC_CTYPE", "zh_TW.BIG5", false}, {"LANG", "zh_CN", false}, {"LC_X", "C", false},
+		{"LC_ALL", "C.UTF-8", true}, {"LC_ALL", "en_US.UTF-8", true}, {"LC_ALL", "POSIX", true}, {"LANGUAGE", "de:en", true}, {"LANGUAGE", "../x", false}, {"LC_ALL", "zh_CN.GBK", false}, {"LC_ALL", "ja_JP.SJIS", false}, {"LC_CTYPE", "zh_TW.BIG5", false}, {"LANG", "zh_CN", false}, {"LC_X", "C", false},
 	} {
 		if err := list.Check("ls", map[string]string{c.name: c.value}); (err == nil) != c.allowed {
 			t.Errorf("%q=%q: %v", c.name, c.value, err)

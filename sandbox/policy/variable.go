@@ -23,7 +23,8 @@ number: SOURCE_DATE_EPOCH GIT_TERMINAL_PROMPT PYTHONUNBUFFERED PYTHONDONTWRITEBY
 number: NODE_NO_WARNINGS NODE_DISABLE_COLORS NEXT_TELEMETRY_DISABLED DO_NOT_TRACK DOTNET_CLI_TELEMETRY_OPTOUT DOTNET_NOLOGO HUSKY CARGO_INCREMENTAL TF_CPP_MIN_LOG_LEVEL HF_HUB_OFFLINE CUDA_VISIBLE_DEVICES
 word: TERM AWS_REGION AWS_DEFAULT_REGION DEBIAN_FRONTEND CARGO_TERM_COLOR CARGO_NET_OFFLINE TOKENIZERS_PARALLELISM
 zone: TZ
-locale: LANG LANGUAGE LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME LC_MONETARY
+languages: LANGUAGE
+locale: LANG LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME LC_MONETARY
 path: TMPDIR TMP TEMP GOCACHE GOTMPDIR
 compile: CFLAGS CXXFLAGS CPPFLAGS
 encoding: PYTHONIOENCODING
@@ -40,6 +41,7 @@ const scripts = " ARGS ARR BASE BRANCH BUILD CHANGED CMD CODE COMMIT CONTENT COU
 	"SECOND SHA SIZE SRC START STATUS STR SUM TAG TARGET TEXT TIME TITLE TODAY TOTAL TYPE URL USED VAL VALUE VERSION WORD WORDS "
 
 var (
+	languages     = regexp.MustCompile(`^[A-Za-z_]+(:[A-Za-z_]+)*$`)
 	localeName    = regexp.MustCompile(`^(C|POSIX|(C|[a-z]{2}_[A-Z]{2})\.(UTF-8|utf8|utf-8))$`)
 	compileFlags  = regexp.MustCompile(`^(-O[0-3sgz]|-g[0-3]?|-W(all|extra|error|no-[a-z-]+|pedantic)|-pedantic|-std=[a-z0-9+]+|-D[A-Za-z0-9_]+(=[A-Za-z0-9_.]*)?|-fPIC|-pthread|-fsanitize=[a-z,]+|-m(32|64))$`)
 	ownName       = regexp.MustCompile(`^([a-z][a-z0-9]*|[A-Z][0-9]*)$`)
@@ -129,7 +131,7 @@ func foreign(name string) bool {
 
 // kinds say what each kind of value is.
 var kinds = map[string]string{
-	"number": "a number", "word": "a word of letters, digits, - and _", "zone": "a zone such as Europe/Berlin", "locale": "C, POSIX, C.UTF-8, en_US.UTF-8 and the like",
+	"number": "a number", "word": "a word of letters, digits, - and _", "zone": "a zone such as Europe/Berlin", "languages": "names such as de:en", "locale": "C, POSIX, C.UTF-8, en_US.UTF-8 and the like",
 	"path": "a path below /tmp or in the workspace", "compile": "-O, -g, -W, -D, -std and the like", "encoding": "utf-8", "off": "off", "local": "local", "on": "on, off and auto",
 	"cat": "cat", "true": "true",
 }
@@ -145,6 +147,8 @@ func harmlessValue(kind, value string) bool {
 		return isPlain(value) && !strings.ContainsAny(value, "/.:@%+,=")
 	case "zone":
 		return isPlain(value) && !strings.ContainsAny(value[:1], ":/") && !upwards(value)
+	case "languages":
+		return languages.MatchString(value)
 	case "locale":
 		return localeName.MatchString(value)
 	case "path":
