@@ -4,23 +4,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 )
 
 // newAudit opens the record of what was done, nil where none is wanted. It stays
-// open as long as the program runs. A box must not reach it.
+// open as long as the program runs.
 func newAudit(c *config, log *slog.Logger) (*slog.Logger, error) {
 	if c.AuditFile == "" {
 		return nil, nil
 	}
-	name, err := filepath.Abs(c.AuditFile)
-	if err != nil {
-		return nil, err
-	}
-	if c.Workspace != "" && within(c.Workspace, name) {
-		return nil, fmt.Errorf("%s: %s lies in the workspace %s, where boxes could change it", c.origin["audit_file"], name, c.Workspace)
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := c.openPrivate(c.AuditFile, appending)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.origin["audit_file"], err)
 	}

@@ -90,8 +90,8 @@ func newLogs(c *config, log *slog.Logger) (*rawlog.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Workspace != "" && within(c.Workspace, dir) {
-		return nil, fmt.Errorf("the log directory %s lies in the workspace %s, where boxes could change it; choose one outside with --log-dir", dir, c.Workspace)
+	if err := c.privateDir(dir); err != nil {
+		return nil, fmt.Errorf("the directory of raw logs, --log-dir or log.dir in the configuration file: %w", err)
 	}
 	logs := &rawlog.Store{
 		Dir: dir, MaxRun: int64(c.Log.MaxRun), MaxTotal: int64(c.Log.MaxTotal), MaxAge: time.Duration(c.Log.MaxAge), Logger: log,

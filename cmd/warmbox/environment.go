@@ -26,7 +26,7 @@ func (c *config) environment() (map[string]string, error) {
 		env = map[string]string{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Secrets.Give)) {
-		value, err := secret(c.Secrets.Give[name])
+		value, err := c.secret(c.Secrets.Give[name])
 		if err != nil {
 			return nil, fmt.Errorf("the secret %s: %w", name, err)
 		}
@@ -41,13 +41,13 @@ func (c *config) environment() (map[string]string, error) {
 
 // secret reads a value from where it is said to be: "env:NAME", a variable of
 // warmbox itself, or "file:PATH".
-func secret(from string) (value string, err error) {
+func (c *config) secret(from string) (value string, err error) {
 	kind, where, _ := strings.Cut(from, ":")
 	switch kind {
 	case "env":
 		value = os.Getenv(where)
 	case "file":
-		value, err = readPrivate(where)
+		value, err = c.readPrivate(where)
 	default:
 		return "", errors.New(`say where it is, "env:NAME" or "file:PATH"; a value itself does not belong into a configuration`)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -113,28 +112,6 @@ func readFile(name string) (string, error) {
 	if err == nil && len(text) > maxFile {
 		err = fmt.Errorf("%s has more than %v bytes, which no such file needs", name, size(maxFile))
 	}
-	return string(text), err
-}
-
-// readPrivate reads a file that its owner alone can read.
-func readPrivate(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a file", name)
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which shows no such modes
-		return "", fmt.Errorf("%s is open to other users (mode %04o); try: chmod 600 %s", name, info.Mode().Perm(), quote(name))
-	case info.Size() > maxFile:
-		return "", fmt.Errorf("%s has more than %v bytes, which no such file needs", name, size(maxFile))
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	return string(text), err
 }
 

@@ -17,7 +17,7 @@ import (
 func (c *call) openLog() (func() error, error) {
 	out, closeLog := c.stderr, func() error { return nil }
 	if name := c.config.Log.File; name != "" {
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := c.config.openPrivate(name, appending)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.config.origin["log.file"], err)
 		}

@@ -49,7 +49,7 @@ func (c *config) summaryKey() (key model.Key, err error) {
 	switch {
 	case c.Summary.APIKeyFile != "":
 		from = c.Summary.APIKeyFile
-		text, err = readPrivate(from)
+		text, err = c.readPrivate(from)
 	case c.Summary.APIKeyEnv != "":
 		text = os.Getenv(from)
 	default:

@@ -35,7 +35,7 @@ func (c *config) keyring() (keyring, error) {
 		if err != nil {
 			return keyring{}, err
 		}
-		return readKeyring(file)
+		return c.readKeyring(file)
 	}
 	file, err := ownTokenFile()
 	if err == nil {
@@ -44,7 +44,7 @@ func (c *config) keyring() (keyring, error) {
 	if err != nil {
 		return keyring{}, fmt.Errorf("cannot make a token: %w", err)
 	}
-	return readKeyring(file)
+	return c.readKeyring(file)
 }
 
 // line is what adds the server to a client, to be pasted into a shell. Of
@@ -94,8 +94,8 @@ func makeToken(file string) error {
 
 // readKeyring reads a file with one token, or with a line "name = token" for
 // each. What it says of a mistake repeats no part of a token.
-func readKeyring(file string) (keyring, error) {
-	text, err := readPrivate(file)
+func (c *config) readKeyring(file string) (keyring, error) {
+	text, err := c.readPrivate(file)
 	if err != nil {
 		return keyring{}, fmt.Errorf("cannot read the token: %w", err)
 	}

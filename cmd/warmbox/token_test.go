@@ -38,7 +38,7 @@ func TestTokens(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ring, err := readKeyring(file)
+		ring, err := new(config).readKeyring(file)
 		if !maps.Equal(ring.tokens, want) || (err == nil) != (want != nil) {
 			t.Errorf("%.60q: %q, %v", text, ring.tokens, err)
 		}
@@ -51,12 +51,12 @@ func TestTokens(t *testing.T) {
 		if err := os.Chmod(file, 0o640); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readKeyring(file); err == nil || !strings.Contains(err.Error(), "chmod 600 "+file) {
+		if _, err := new(config).readKeyring(file); err == nil || !strings.Contains(err.Error(), "chmod 600 "+file) {
 			t.Errorf("a file that others can read: %v", err)
 		}
 	}
 	for _, name := range []string{file + ".not", filepath.Dir(file), os.DevNull} {
-		if _, err := readKeyring(name); err == nil {
+		if _, err := new(config).readKeyring(name); err == nil {
 			t.Errorf("%s was read", name)
 		}
 	}

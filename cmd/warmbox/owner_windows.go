@@ -1,0 +1,6 @@
+package main
+
+import "os"
+
+// owner has nothing to say: a file's owner has no number here.
+func owner(os.FileInfo) (uid int, known bool) { return 0, false }
