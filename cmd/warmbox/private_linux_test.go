@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// ownFiles are the settings that name a file of the owner's alone, each as the
+// arguments of a program that refuses or takes it at once.
+func ownFiles(t *testing.T, h home) map[string]func(file string) []string {
+	return map[string]func(string) []string{
+		"log.file":   func(file string) []string { return []string{"doctor", "--log-file", file} },
+		"audit_file": func(file string) []string { return []string{"exec", "--audit-file", file, "--", "true"} },
+		"token":      func(file string) []string { return []string{"http", "--token-file", file} },
+		"give":       func(file string) []string { return []string{"exec", "--config", h.given(t, file), "--", "true"} },
+		"key":        func(file string) []string { return []string{"exec", "--summary-api-key-file", file, "--", "true"} },
+	}
+}
+
+// given writes a configuration that gives commands what is in a file.
+func (h home) given(t *testing.T, file string) string {
+	t.Helper()
+	name := filepath.Join(h.dir, "config.toml")
+	err := os.WriteFile(name, []byte("[secrets.give]\nTOKEN = \"file:"+file+"\"\n"), 0o600)
+	if err := errors.Join(err, h.own(name)); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// file writes a file of the user's.
+func (h home) file(t *testing.T, name string, mode os.FileMode) string {
+	t.Helper()
+	name = filepath.Join(h.dir, name)
+	err := os.WriteFile(name, []byte("0123456789-0123456789\n"), mode)
+	if err := errors.Join(err, os.Chmod(name, mode), h.own(name)); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func link(t *testing.T, to, name string) string {
+	t.Helper()
+	if err := os.Symlink(to, name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// One rule holds for every file that is its owner's alone: each is refused, in a
+// sentence that names it, where a box or another user can have a hand in it.
+func TestOwnFiles(t *testing.T) {
+	if ok, err := has("agent"); err != nil || !ok {
+		t.Skipf("no agent: %v", err)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can make files of others")
+	}
+	h := newHome(t)
+	work, open := h.mkdir(t, "work"), h.mkdir(t, "open")
+	good := h.file(t, "good", 0o600)
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	alien := filepath.Join(h.dir, "alien")
+	if err := errors.Join(os.WriteFile(alien, []byte("0123456789-0123456789\n"), 0o600), os.Chmod(alien, 0o600), os.Chown(alien, stranger, stranger)); err != nil {
+		t.Fatal(err)
+	}
+	link(t, good, filepath.Join(h.dir, "link"))
+	link(t, h.dir, filepath.Join(open, "way"))
+	link(t, work, filepath.Join(h.dir, "inside"))
+	h.file(t, "work/file", 0o600)
+	bad := map[string]string{
+		h.file(t, "readable", 0o640):          "is open to other users (mode 0640); try: chmod 600",
+		h.file(t, "writable", 0o602):          "is open to other users",
+		filepath.Join(h.dir, "link"):          "is a symbolic link, which is not followed",
+		filepath.Join(open, "way", "good"):    "leads over the symbolic link " + filepath.Join(open, "way"),
+		filepath.Join(work, "file"):           "lies in the workspace " + work,
+		filepath.Join(h.dir, "inside/file"):   "lies in the workspace " + work,
+		filepath.Join(work, "..", "work/new"): "lies in the workspace " + work,
+		h.dir:                                 "is a",
+		alien:                                 "permission denied",
+	}
+	for setting, args := range ownFiles(t, h) {
+		for file, want := range bad {
+			args := append(args(file)[:1:1], append([]string{"--backend", "process", "--exec-whitelist", "*", "--workspace", work}, args(file)[1:]...)...)
+			out, err := h.warmbox(t, args...).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), want) && !(file == h.dir && strings.Contains(string(out), "is not a file")) || !strings.Contains(string(out), filepath.Clean(file)) {
+				t.Errorf("%s %s: %v, want %q: %s", setting, file, err, want, out)
+			}
+		}
+	}
+	// The owner of what root opens is looked at too.
+	if _, err := new(config).openPrivate(alien, os.O_RDONLY); err == nil || !strings.Contains(err.Error(), "belongs to user 65534, and warmbox runs as user 0") {
+		t.Errorf("a stranger's file: %v", err)
+	}
+	// What is in order is taken, also over a link of one's own.
+	link(t, h.dir, filepath.Join(h.dir, "self"))
+	if err := os.Lchown(filepath.Join(h.dir, "self"), ordinaryUser, ordinaryUser); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{good, filepath.Join(h.dir, "self", "good")} {
+		out, err := h.warmbox(t, "exec", "--backend", "process", "--exec-whitelist", "*", "--workspace", work, "--audit-file", file, "--config", h.given(t, file), "--", "echo $TOKEN").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "‹secret›") {
+			t.Errorf("%s: %v: %s", file, err, out)
+		}
+	}
+}
+
+// The same rule holds for the directory of raw output.
+func TestOwnDirectory(t *testing.T) {
+	h := newHome(t)
+	work, open, real := h.mkdir(t, "work"), h.mkdir(t, "open"), filepath.Join(h.dir, "real")
+	if err := errors.Join(os.Chmod(open, 0o777), os.Mkdir(real, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	link(t, real, filepath.Join(open, "way"))
+	link(t, real, filepath.Join(h.dir, "link"))
+	for dir, want := range map[string]string{
+		filepath.Join(work, "logs"):        "lies in the workspace",
+		open:                               "may be written to by other users (mode 0777); try: chmod go-w",
+		filepath.Join(h.dir, "link"):       "is a symbolic link, which is not followed",
+		filepath.Join(open, "way", "logs"): "leads over the symbolic link",
+		filepath.Join(real, "mounted"):     "which boxes see as /data",
+		real:                               "",
+		filepath.Join(h.dir, "new/logs"):   "",
+	} {
+		c := config{}
+		c.Workspace, c.Mounts = work, []mountSetting{{Source: filepath.Join(real, "mounted"), Target: "/data", Mode: "rw"}}
+		err := c.privateDir(dir)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir)) {
+			t.Errorf("%s: %v, want %q", dir, err, want)
+		}
+	}
+}
