@@ -125,7 +125,7 @@ func newDocker(c *config, log *slog.Logger) (*docker.Launcher, error) {
 		return nil, fmt.Errorf("no place for a cache: %w; set XDG_CACHE_HOME", err)
 	}
 	return docker.New(docker.Config{
-		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp, Runtime: c.Runtime,
+		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp, Runtime: c.Runtime, OwnIDs: c.UserNS == "auto",
 		StateDir: state, CacheDir: cache, ForcePath: strings.TrimPrefix(c.Docker.Path, "auto"), Logger: log,
 		Writable: c.paths.Writable(),
 	}), nil

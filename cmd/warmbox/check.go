@@ -33,6 +33,7 @@ func (c *config) rules() []rule {
 	return []rule{
 		{"backend", oneOf(c.Backend, "docker", "process")},
 		{"network", oneOf(c.Network, "none", "bridge")},
+		{"userns", oneOf(c.UserNS, "engine", "auto")},
 		{"workspace_mode", oneOf(c.WorkspaceMode, "ro", "rw")},
 		{"workspace", c.workspace()},
 		{"min_free", between(c.MinFree, 0, 1<<50)},

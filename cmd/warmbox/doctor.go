@@ -144,7 +144,11 @@ func (d *doctor) checkRunc(e docker.Engine) {
 	}
 }
 
-// checkUsers tells where users of boxes are not the same on this machine.
+// sharedQuotas is what the kernel counts for a user and no limit of a box can divide.
+const sharedQuotas = "the kernel counts inotify instances and the memory of pipes for a user, so commands can use up what that user has of them, here and in other boxes"
+
+// checkUsers tells where users of boxes are not the same on this machine, and what
+// boxes and the user here share where they are.
 func (d *doctor) checkUsers(e docker.Engine) {
 	switch {
 	case e.Rootless:
@@ -153,6 +157,14 @@ func (d *doctor) checkUsers(e docker.Engine) {
 		d.ok("users", fmt.Sprintf("the engine maps user ids: user 1000 of a box is user %d of this machine, and needs to write to the workspace", e.FirstUID+1000))
 	case e.UserNS:
 		d.ok("users", "the engine maps user ids: a box's user is another one on this machine, and needs to write to the workspace")
+	case e.Podman && d.config.UserNS != "auto":
+		d.say("ok", "users", "a box's user is the same one on this machine; "+sharedQuotas,
+			`userns = "auto" gives each box ids of its own, all but its user's, so what boxes write still belongs to that one; inotify instances of all boxes then count for the engine's user together`)
+	case !e.Podman:
+		d.say("ok", "users", "a box's user is the same one on this machine; "+sharedQuotas,
+			`to keep them from your user, set "userns-remap": "default" in the engine's daemon.json and restart it, which hides its images and containers. User 1000 of a box is then user 101000 or so here: `+
+				`what boxes write belongs to that one, and a workspace must let it write, e.g. setfacl -R -m u:101000:rwX,d:u:101000:rwX DIR, with user = "1000:1000". `+
+				`Boxes still share the memory of pipes with each other, and inotify instances with each other and with root`)
 	}
 }
 

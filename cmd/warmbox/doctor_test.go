@@ -26,6 +26,17 @@ func TestDoctorsVerdicts(t *testing.T) {
 		},
 		"users as on this machine": {
 			look: func(d *doctor) { d.checkUsers(docker.Engine{}) },
+			want: []string{"ok    users      a box's user is the same one on this machine; the kernel counts inotify", `"userns-remap": "default"`, "what boxes write belongs to that one", "and with root"},
+		},
+		"users as on this machine, with Podman": {
+			look: func(d *doctor) { d.checkUsers(docker.Engine{Podman: true}) },
+			want: []string{"ok    users      a box's user is the same one on this machine; the kernel counts inotify", `→ userns = "auto" gives each box ids of its own`},
+		},
+		"ids of each box's own, with Podman": {
+			look: func(d *doctor) {
+				d.config.UserNS = "auto"
+				d.checkUsers(docker.Engine{Podman: true})
+			},
 		},
 		"an engine without root": {
 			look: func(d *doctor) { d.checkUsers(docker.Engine{Rootless: true}) },
@@ -72,7 +83,7 @@ func TestDoctorsVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			d := &doctor{out: &out}
+			d := &doctor{call: &call{config: &config{}}, out: &out}
 			tt.look(d)
 			for _, part := range tt.want {
 				if !strings.Contains(out.String(), part) {

@@ -28,6 +28,7 @@ type settings struct {
 	User           string   `toml:"user" arg:"UID:GID" help:"whom commands run as; if empty, the owner of the workspace, or 1000:1000 where that is root"`
 	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"which system calls boxes may make: a seccomp profile, or engine, the engine's own; if empty, one made for boxes"`
 	Runtime        string   `toml:"runtime" arg:"NAME" help:"the engine's runtime for boxes, such as runsc; if empty, the engine's default"`
+	UserNS         string   `toml:"userns" default:"engine" arg:"MODE" help:"user ids of boxes: engine, as the engine maps them; or auto, which has Podman give each box ids of its own"`
 	TmpSize        size     `toml:"tmp_size" default:"512m" help:"how much /tmp of a box holds; it counts as memory"`
 	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes stand at once, of all clients"`
 	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"how long a box stands in which nothing runs and that nobody uses; 0: for ever"`

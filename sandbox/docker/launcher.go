@@ -38,6 +38,7 @@ type Config struct {
 	Host           string   // the engine, e.g. "unix:///var/run/docker.sock"; "" looks for one
 	DefaultImage   string   // "" is DefaultImage
 	Runtime        string   // one of the engine's by its name, such as "runsc"; "" is the engine's default
+	OwnIDs         bool     // Podman gives each box user ids of its own; another engine cannot, and is refused
 	SeccompProfile string   // a file that replaces our profile; EngineSeccomp keeps the engine's own
 	StateDir       string   // workspaces of boxes that were given none; "" is warmbox in the user's state directory
 	CacheDir       string   // agents and what was learnt about images; "" is warmbox in the user's cache directory

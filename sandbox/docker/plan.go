@@ -78,7 +78,7 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 	if err := l.place(ctx, e, spec, p); err != nil {
 		return nil, p.abandon(err)
 	}
-	if err := l.identity(e, p); err != nil {
+	if err := errors.Join(l.ownIDs(e, c), l.identity(e, p)); err != nil {
 		return nil, p.abandon(err)
 	}
 	return p, nil

@@ -19,6 +19,7 @@ type Engine struct {
 	CPUs          int
 	Memory        int64 // bytes
 	Rootless      bool
+	Podman        bool
 	UserNS        bool // user ids in boxes are others on the host
 	FirstUID      int  // what 0 in boxes is on the host, 0 where the engine does not say
 	Cgroup        string
@@ -54,7 +55,7 @@ func (l *Launcher) Probe(ctx context.Context) (Engine, error) {
 	found := Engine{
 		Endpoint: e.endpoint.Host, Found: e.endpoint.Found,
 		Version: clean(version.Version, 50), API: e.ClientVersion(), OS: version.Os, Arch: version.Arch,
-		CPUs: i.NCPU, Memory: i.MemTotal, Rootless: e.has("rootless"), UserNS: e.has("userns"), FirstUID: e.shift().FirstUID,
+		CPUs: i.NCPU, Memory: i.MemTotal, Rootless: e.has("rootless"), Podman: e.podman, UserNS: e.has("userns"), FirstUID: e.shift().FirstUID,
 		Cgroup: i.CgroupVersion, CgroupDriver: i.CgroupDriver, Security: i.SecurityOptions,
 		Image: l.config.DefaultImage, HasImage: err == nil,
 	}

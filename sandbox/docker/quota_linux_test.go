@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/warmbox/warmbox/sandbox"
-	"github.com/warmbox/warmbox/sandbox/boxtest"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
@@ -37,9 +36,7 @@ func TestQuotasOfUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}
-	l := launcher(t, Config{})
-	m := boxtest.Manager(t, l, sandbox.Spec{})
-	greedy, other := newBoxOf(t, m), newBoxOf(t, m)
+	greedy, other := started(t, sandbox.Spec{}), started(t, sandbox.Spec{})
 	run, err := greedy.Exec(t.Context(), sandbox.Command{Cmd: "exec python3 -c '" + takeAll + "'", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -57,15 +54,6 @@ func TestQuotasOfUsers(t *testing.T) {
 	}
 	run.Kill()
 	<-run.Over()
-}
-
-func newBoxOf(t *testing.T, m *sandbox.Manager) *sandbox.Box {
-	t.Helper()
-	box, _, err := m.Start(t.Context(), "test", sandbox.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return box
 }
 
 func printed(t *testing.T, box *sandbox.Box, cmd string) string {

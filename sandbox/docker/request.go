@@ -46,6 +46,7 @@ type request struct {
 	Unset     []string // names of variables that the image would set
 	Unlabel   []string // names of labels of the image that look like ours
 	UID, GID  int
+	UserNS    string // a user name space other than the engine's own, as Podman takes it
 	Network   string
 	Memory    int64
 	CPUs      float64
@@ -88,6 +89,7 @@ func (c request) container() (*container.Config, *container.HostConfig) {
 	host := &container.HostConfig{
 		NetworkMode:    container.NetworkMode(c.Network),
 		IpcMode:        container.IPCModePrivate,
+		UsernsMode:     container.UsernsMode(c.UserNS),
 		AutoRemove:     true,
 		LogConfig:      container.LogConfig{Type: "none"},
 		CapDrop:        []string{"ALL"},

@@ -59,3 +59,19 @@ func (s shift) refuse(dir string) error {
 		"Commands could not write to the workspace %s: the engine maps user ids (userns-remap), and user %d of a box is user %d of this machine, whose it is not.",
 		dir, defaultUser, uid)
 }
+
+// ownIDs asks for a user name space of the box's own, where that is wanted. The user
+// of the box alone stays who it is on this machine, or nobody could work in a workspace
+// of it. Docker's engine knows "host" and its own mapping and no more, and takes any
+// other word for an error of its own.
+func (l *Launcher) ownIDs(e *engine, c *request) error {
+	if !l.config.OwnIDs {
+		return nil
+	}
+	if !e.podman {
+		return sandbox.Errorf(sandbox.InvalidArgument, `Say userns = "engine", and where ids are to be others set "userns-remap" in the engine's own configuration; doctor says what that changes.`,
+			"The engine at %s cannot give a box user ids of its own (userns = \"auto\"): only Podman can.", e.endpoint.Host)
+	}
+	c.UserNS = fmt.Sprintf("auto:uidmapping=%d:%[1]d:1,gidmapping=%d:%[2]d:1", c.UID, c.GID)
+	return nil
+}

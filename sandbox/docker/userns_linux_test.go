@@ -111,6 +111,32 @@ func TestBoxOnAnEngineThatMapsUsers(t *testing.T) {
 	TestBox(t)
 }
 
+// TestOwnIDs: Podman is asked for ids of the box's own, in which its user stays who it
+// is; Docker's engine is not, and a box is not made less apart than was asked for.
+func TestOwnIDs(t *testing.T) {
+	podman, docker := &engine{podman: true}, &engine{endpoint: endpoint{Host: "unix:///var/run/docker.sock"}}
+	for name, c := range map[string]struct {
+		engine   *engine
+		want     bool
+		mode     string
+		refusing string
+	}{
+		"podman":                {podman, true, "auto:uidmapping=1000:1000:1,gidmapping=100:100:1", ""},
+		"podman, not asked for": {podman, false, "", ""},
+		"docker":                {docker, true, "", "The engine at unix:///var/run/docker.sock cannot give a box user ids of its own"},
+		"docker, not asked for": {docker, false, "", ""},
+	} {
+		r := request{UID: 1000, GID: 100}
+		err := New(Config{OwnIDs: c.want}).ownIDs(c.engine, &r)
+		if (err != nil) != (c.refusing != "") || err != nil && !strings.HasPrefix(err.Error(), c.refusing) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, host := r.container(); string(host.UsernsMode) != c.mode {
+			t.Errorf("%s: the request says %q, want %q", name, host.UsernsMode, c.mode)
+		}
+	}
+}
+
 func TestShift(t *testing.T) {
 	mapped := []string{"name=seccomp,profile=default", "name=userns"}
 	for _, c := range []struct {
