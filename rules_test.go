@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/warmbox/warmbox/tools"
 )
 
@@ -149,6 +151,43 @@ func TestOnePackageComment(t *testing.T) {
 		if len(with) != 1 {
 			t.Errorf("%s has package comments in %v, want one", p.ImportPath, with)
 		}
+	}
+}
+
+// TestDependenciesAreExplained sees that each direct requirement has a row with
+// what it saves, and that there is no row of one that is gone.
+func TestDependenciesAreExplained(t *testing.T) {
+	text, err := os.ReadFile("doc/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| [^|]+ \\| [0-9.]+ \\|$").FindAllStringSubmatch(string(text), -1) {
+		rows = append(rows, m[1])
+	}
+	out, err := exec.Command("go", "mod", "edit", "-json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mod struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	if err := json.Unmarshal(out, &mod); err != nil {
+		t.Fatal(err)
+	}
+	var direct []string
+	for _, r := range mod.Require {
+		if !r.Indirect {
+			direct = append(direct, r.Path)
+		}
+	}
+	slices.Sort(rows)
+	slices.Sort(direct)
+	if diff := cmp.Diff(direct, rows); diff != "" {
+		t.Errorf("doc/dependencies.md has other rows (+) than go.mod direct requirements (-):\n%s", diff)
 	}
 }
 
