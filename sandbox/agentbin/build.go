@@ -155,8 +155,12 @@ func Build(ctx context.Context, arch, path string) error {
 	// What the machine is set to must not show in the result.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off",
 		"GOFLAGS=-trimpath -mod=readonly", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(ctx.Err(), fmt.Errorf("go build: %w: %s", err, lastLine(out)))
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return fmt.Errorf("go build was stopped: %w", ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("go build: %w: %s", err, lastLine(out))
 	}
 	return put(filepath.Join(dir, "agent"), path)
 }
