@@ -63,8 +63,9 @@ func newAgent() (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
+	initialLimits()
 	a := &Agent{
-		shell: findShell(), domains: findDomains(), limits: readLimits(), null: uintptr(null),
+		shell: findShell(), domains: findDomains(), null: uintptr(null),
 		runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{},
 	}
 	a.orphans.L = &a.mu

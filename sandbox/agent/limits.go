@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,9 @@ import (
 type limits [16]unix.Rlimit
 
 var limitNames = strings.Fields("CPU FSIZE DATA STACK CORE RSS NPROC NOFILE MEMLOCK AS LOCKS SIGPENDING MSGQUEUE NICE RTPRIO RTTIME")
+
+// initialLimits are those that we had when this was first called, before any command.
+var initialLimits = sync.OnceValue(readLimits)
 
 func readLimits() (l limits) {
 	for i := range l {
@@ -42,15 +46,19 @@ func (a *Agent) checkLimits() {
 	if a.domains.sealed {
 		return
 	}
-	what := readLimits().lowered(a.limits)
+	what := readLimits().lowered(initialLimits())
 	if what == "" {
 		return
 	}
-	fmt.Fprintf(os.Stderr, "warmbox agent: a command lowered %s for the agent, which cannot be undone, so the box ends; a seccomp profile that refuses prlimit64 for other processes prevents it\n", what)
+	sayLowered(what)
 	if !initProcess() { // else the kernel does it
 		a.endAll()
 	}
 	os.Exit(1)
+}
+
+func sayLowered(what string) {
+	fmt.Fprintf(os.Stderr, "warmbox agent: a command lowered %s for the agent, which cannot be undone, so the box ends; a seccomp profile that refuses prlimit64 for other processes prevents it\n", what)
 }
 
 // blindTime is how long an agent may be unable to look at its processes.
@@ -64,6 +72,10 @@ func openToLook(path string) (fd int, err error) {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != unix.EMFILE && err != unix.ENFILE && err != unix.ENOMEM && err != unix.EINTR {
 			return fd, err
+		}
+		if what := readLimits().lowered(initialLimits()); what != "" {
+			sayLowered(what)
+			os.Exit(1)
 		}
 		if time.Since(began) > blindTime {
 			fmt.Fprintf(os.Stderr, "warmbox agent: cannot look at what runs here for %v (open %s: %v), so the box ends\n", blindTime, path, err)
