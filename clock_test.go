@@ -24,6 +24,7 @@ var wallClock = map[string]string{
 	"sandbox/docker/request.go: Started":  "a label for people",
 	"sandbox/docker/request.go: UTC":      "a label for people",
 	"sandbox/docker/sweep.go: time.Unix":  "the engine's word on a container's age, for people",
+	"sandbox/docker/written.go: ModTime":  "only what is gone is forgotten, early or late",
 	"sandbox/docker/uptime.go: Unix":      "for systems without a better clock to share, as it says",
 	"sandbox/hostcode/stamp.go: ModTime":  "compared with itself, to see a change",
 	"sandbox/hostcode/stamp.go: UnixNano": "compared with itself, to see a change",

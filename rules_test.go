@@ -6,6 +6,8 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -240,5 +242,47 @@ func TestReadmeTools(t *testing.T) {
 				t.Errorf("README's row of %s has no `%s`: %q", tool.Tool.Name, name, row)
 			}
 		}
+	}
+}
+
+// TestPromisesNameTheirTests sees that each row of the promises of doc/security.md
+// names a test, and that each test that it names is there.
+func TestPromisesNameTheirTests(t *testing.T) {
+	doc, err := os.ReadFile("doc/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]bool{}
+	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			declared[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("`((?:Test|Fuzz)\\w+)(…)?")
+	for _, m := range names.FindAllStringSubmatch(string(doc), -1) {
+		prefix := func(name string) bool { return strings.HasPrefix(name, m[1]) }
+		if !declared[m[1]] && (m[2] == "" || !slices.ContainsFunc(slices.Collect(maps.Keys(declared)), prefix)) {
+			t.Errorf("doc/security.md names %s, which no package has", m[1])
+		}
+	}
+	promises := 0
+	for line := range strings.Lines(string(doc)) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| against") {
+			promises++
+			if !names.MatchString(line) {
+				t.Errorf("a promise without a test: %s", line)
+			}
+		}
+	}
+	if promises < 40 {
+		t.Errorf("found %d promises, the table is larger", promises)
 	}
 }
