@@ -108,6 +108,10 @@ func readFile(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	return readAll(f, name)
+}
+
+func readAll(f io.Reader, name string) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(text) > maxFile {
 		err = fmt.Errorf("%s has more than %v bytes, which no such file needs", name, size(maxFile))

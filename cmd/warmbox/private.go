@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -64,11 +63,7 @@ func (c *config) readPrivate(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s has more than %v bytes, which no such file needs", name, size(maxFile))
-	}
-	return string(text), err
+	return readAll(f, name)
 }
 
 // privateDir makes a directory where there is none, and sees that what is made in
