@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"sandbox/redact":        {},
 	"sandbox/summary":       {},
 	"sandbox/summary/model": {"sandbox/summary"},
-	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog", "sandbox/hostpath"},
+	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog", "sandbox/hostpath", "sandbox/boxtest/weekly"},
 	"bench":                 {},
 	"scripts/tryclient":     {},
 

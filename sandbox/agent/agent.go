@@ -30,7 +30,6 @@ var errNoHello = errors.New("the host hung up before its first word")
 type Agent struct {
 	shell   shell
 	domains domains
-	limits  limits       // that we have, and all that we start
 	names   names        // named shells
 	null    uintptr      // /dev/null, the input of runs that have none
 	initial map[int]bool // children that we had before we started any
