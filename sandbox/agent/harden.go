@@ -91,6 +91,8 @@ func faultsOnlyPC() uintptr
 
 // runtimeHandler is the address of the Go runtime's handler, which is the same for
 // all signals.
+//
+//lint:ignore U1000 faultsOnly reads it, which is assembly
 var runtimeHandler uint64
 
 // faults are the signals by which the kernel tells a thread of its own mistake. The
