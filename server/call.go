@@ -44,6 +44,9 @@ func (s *Server) observed(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerF
 	}
 }
 
+// stopTool is the tool that ends calls.
+const stopTool = "stop"
+
 // admitted lets a session's calls in, up to its limit, and ends them with it.
 func (s *Server) admitted(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -52,7 +55,10 @@ func (s *Server) admitted(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerF
 			return next(ctx, req)
 		}
 		most := maxCalls
-		if req.Params.Name == "stop" {
+		switch {
+		case crowded(ctx):
+			most = 0
+		case req.Params.Name == stopTool:
 			most = math.MaxInt // the way out of too many calls must stay open
 		}
 		ctx, leave, err := c.session.enter(ctx, most)

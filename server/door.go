@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
-
-	"github.com/warmbox/warmbox/tools"
 )
 
 // refusedTimeout is how long the rest of a request may take that is refused.
@@ -32,10 +29,9 @@ var corsHeaders = []string{
 	mcpserver.HeaderKeySessionID, mcp.HeaderProtocolVersion, mcp.HeaderMethod, mcp.HeaderName,
 }
 
-// A door is what stands between the network and mcp-go, which lets in
-// everybody: it checks who comes, bounds what they bring, and keeps their
-// sessions, so that neither a web page in the user's browser nor one client of
-// several gets at what is another's.
+// A door is what stands between the network and mcp-go: it checks who comes,
+// bounds what they bring, and keeps their sessions, so that neither a web page in
+// the user's browser nor one client of several gets at what is another's.
 type door struct {
 	HTTP
 	logger    *slog.Logger
@@ -43,7 +39,7 @@ type door struct {
 	holders   []*holder
 	strangers *bucket // of their refusals
 	metrics   http.Handler
-	stream    *mcpserver.StreamableHTTPServer
+	mcp       *mcpserver.MCPServer
 	sse       *mcpserver.SSEServer
 }
 
@@ -66,15 +62,16 @@ func (d *door) serveMetrics(w http.ResponseWriter, r *http.Request, _ *holder) e
 	return nil
 }
 
-// A refusal is why a request is not served.
+// A refusal is why a request is not served. Where it is a fault of the message,
+// the client is told that in the terms of JSON-RPC.
 type refusal struct {
 	status int
-	text   string
+	error
 }
 
-func (r *refusal) Error() string { return r.text }
+func (r *refusal) Unwrap() error { return r.error }
 
-func refuse(status int, text string) error { return &refusal{status, text} }
+func refuse(status int, text string) error { return &refusal{status, errors.New(text)} }
 
 // A handler serves a request that passed the guard, or says why it does not.
 // Who asks whether it may, by OPTIONS, has shown no token, and is nobody.
@@ -139,7 +136,11 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request, from *holder, err 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.INVALID_REQUEST, err.Error(), nil))
+	f, ok := errors.AsType[*fault](err)
+	if !ok {
+		f = &fault{mcp.INVALID_REQUEST, nil, err.Error()}
+	}
+	json.NewEncoder(w).Encode(f.message())
 }
 
 // note logs a refusal. Those of which there are too many are for who looks for
@@ -194,99 +195,6 @@ func (d *door) originAllowed(r *http.Request) bool {
 	return len(origins) == 1 && (own || slices.Contains(d.AllowOrigins, origins[0]))
 }
 
-// serveMCP serves the streamable transport.
-func (d *door) serveMCP(w http.ResponseWriter, r *http.Request, from *holder) error {
-	switch {
-	case r.Method == http.MethodPost:
-		return d.post(w, r, from)
-	case r.Method == http.MethodDelete && !isModern(r):
-		return end(w, r, from)
-	case r.Method == http.MethodOptions && r.Header.Get("Origin") != "":
-		d.stream.ServeHTTP(w, r)
-		return nil
-	}
-	w.Header().Set("Allow", "POST, DELETE")
-	return refuse(http.StatusMethodNotAllowed, "only POST, and DELETE to end a session, are served here")
-}
-
-func isModern(r *http.Request) bool {
-	return mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
-}
-
-func end(w http.ResponseWriter, r *http.Request, from *holder) error {
-	if !from.sessions.forget(sessionKey{id: r.Header.Get(mcpserver.HeaderKeySessionID)}) {
-		return errNoSession
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-var errNoSession = refuse(http.StatusNotFound, "there is no such session, or it was forgotten; initialize again")
-
-// post hands a message to mcp-go as that of its session.
-func (d *door) post(w http.ResponseWriter, r *http.Request, from *holder) error {
-	m, err := readMessage(w, r)
-	if err != nil {
-		return err
-	}
-	if m.modern && strings.HasPrefix(m.method, "notifications/") {
-		// Nothing there needs one: a call is cancelled by hanging up. Some
-		// clients send them nevertheless and break when refused.
-		w.WriteHeader(http.StatusAccepted)
-		return nil
-	}
-	c, err := from.caller(w, r, m)
-	if err != nil {
-		return err
-	}
-	if m.method == string(mcp.MethodToolsCall) && !m.modern {
-		w = c.named(w, r)
-	}
-	ctx, release := whileThere(r.Context())
-	defer release()
-	r = r.WithContext(context.WithValue(ctx, callerKey{}, c))
-	r.Body = io.NopCloser(bytes.NewReader(m.body))
-	if m.answer && !m.modern {
-		d.deliver(w, r, c.session.asker)
-		return nil
-	}
-	d.stream.ServeHTTP(w, r)
-	return nil
-}
-
-// whileThere returns a context that ends when the client of a request has gone,
-// and whose cause says so.
-func whileThere(request context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
-	stop := context.AfterFunc(request, func() { cancel(tools.ErrDisconnected) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// caller finds out whose message it is.
-func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (caller, error) {
-	id := r.Header.Get(mcpserver.HeaderKeySessionID)
-	switch {
-	case m.modern:
-		// Clients of one name share their boxes, but request ids only their
-		// own connection tells apart: so nobody cancels by id at all.
-		return caller{session: h.sessions.client(m.client), calls: rand.Text()}, nil
-	case m.method == string(mcp.MethodInitialize):
-		s := h.sessions.open()
-		w.Header().Set(mcpserver.HeaderKeySessionID, s.key.id)
-		return caller{session: s, calls: s.key.id}, nil
-	case id == "":
-		return caller{}, refuse(http.StatusBadRequest, "a session is needed: initialize, then send its Mcp-Session-Id")
-	}
-	s := h.sessions.find(id)
-	if s == nil {
-		return caller{}, errNoSession
-	}
-	return caller{session: s, calls: s.key.id}, nil
-}
-
 // serveSSE serves the stream of the older transport, which is the session: when
 // the client hangs up, what it started ends.
 func (d *door) serveSSE(w http.ResponseWriter, r *http.Request, from *holder) error {
@@ -298,7 +206,7 @@ func (d *door) serveSSE(w http.ResponseWriter, r *http.Request, from *holder) er
 			return errNoSession
 		}
 		defer leave()
-		r = r.WithContext(context.WithValue(ctx, callerKey{}, caller{session: s, calls: s.key.id}))
+		r = r.WithContext(context.WithValue(ctx, callerKey{}, caller{session: s}))
 	}
 	d.sse.SSEHandler().ServeHTTP(w, r)
 	return nil
@@ -315,7 +223,7 @@ func (d *door) serveMessage(w http.ResponseWriter, r *http.Request, from *holder
 		if s == nil {
 			return errNoSession
 		}
-		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{session: s, calls: s.key.id}))
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{session: s}))
 		r.Body = io.NopCloser(bytes.NewReader(m.body))
 		// Of a client that names its version here mcp-go would want headers
 		// that are the streamable transport's. The message says it as well.

@@ -159,6 +159,13 @@ func (h HTTP) scheme() string {
 	return "https"
 }
 
+// origins are those of web pages that may read what the server answers. There is
+// always one, the server's own, which needs none: for no origin at all mcp-go reads
+// any.
+func (h HTTP) origins() []string {
+	return append([]string{h.scheme() + "://" + h.Listen}, h.AllowOrigins...)
+}
+
 // isLoopback tells whether only this machine reaches a host. A name may mean
 // anything tomorrow, all but one.
 func isLoopback(host string) bool {
@@ -218,7 +225,6 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, d *door) error 
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- s.closeBoxes() }()
-	d.stream.CloseSessions(ctx)
 	d.sse.CloseSessions()
 	if srv.Shutdown(ctx) != nil {
 		srv.Close()
@@ -230,12 +236,6 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 	s.metrics = newMetrics(s.Manager)
 	s.Manager.Names = h.names()
 	m := s.mcp()
-	cors := []mcpserver.CORSOption{
-		// With no origin mcp-go would allow any to read the older transport's
-		// stream, so there is always one: the server's own, which needs none.
-		mcpserver.WithCORSAllowedOrigins(append([]string{h.scheme() + "://" + h.Listen}, h.AllowOrigins...)...),
-		mcpserver.WithCORSAllowedHeaders(corsHeaders...),
-	}
 	return &door{
 		HTTP:      h,
 		logger:    s.logger(),
@@ -243,24 +243,15 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 		holders:   s.holders(h),
 		strangers: newBucket(maxRefusals),
 		metrics:   s.metrics.handler(),
-		stream: mcpserver.NewStreamableHTTPServer(m,
-			mcpserver.WithStateLess(true),
-			mcpserver.WithDisableStreaming(true),
-			mcpserver.WithDisableLocalhostProtection(true), // the door's own knows more
-			mcpserver.WithStreamableHTTPLogger(s.logger()),
-			mcpserver.WithStreamableHTTPCORS(cors...),
-			mcpserver.WithHTTPContextFunc(func(ctx context.Context, _ *http.Request) context.Context {
-				return m.WithContext(ctx, request{
-					transportSession: mcpserver.ClientSessionFromContext(ctx).(transportSession),
-					caller:           ctx.Value(callerKey{}).(caller),
-				})
-			}),
-		),
+		mcp:       m,
 		sse: mcpserver.NewSSEServer(m,
 			mcpserver.WithSSEDisableLocalhostProtection(true),
-			mcpserver.WithSSECORS(cors...),
+			mcpserver.WithSSECORS(
+				mcpserver.WithCORSAllowedOrigins(h.origins()...),
+				mcpserver.WithCORSAllowedHeaders(corsHeaders...),
+			),
 			mcpserver.WithSessionIDGenerator(func(ctx context.Context, _ *http.Request) (string, error) {
-				return ctx.Value(callerKey{}).(caller).calls, nil
+				return ctx.Value(callerKey{}).(caller).session.key.id, nil
 			}),
 		),
 	}

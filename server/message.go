@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,10 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -31,17 +34,50 @@ const (
 	bodyTimeout = time.Minute
 )
 
-// An envelope is a message with what the door must know of it.
+// An envelope is a message, with what has to be known of it before mcp-go sees it.
+// A request has a method and an id, a notification a method, an answer neither: it
+// has a result or an error.
 type envelope struct {
 	body   []byte
+	id     json.RawMessage // as the client wrote it; nil where there is none
 	method string
-	modern bool   // of a protocol version that knows no sessions
-	client string // the name that the client gives itself, there
-	answer bool   // to a question of ours
+	params json.RawMessage
+
+	result, fault json.RawMessage // of an answer
+
+	tool   string          // that is called
+	target json.RawMessage // the request that a notification is about
+	modern string          // the protocol version that the message names, where that knows no sessions
+	client string          // the name that the client gives itself, there
 }
 
-// readMessage takes one message from a client. How deep it nests, encoding/json
-// bounds: at 10,000, which costs nothing.
+// answers reports whether a message answers a question of ours.
+func (m *envelope) answers() bool { return m.result != nil || m.fault != nil }
+
+// A fault is why a message is not served, in the terms of JSON-RPC.
+type fault struct {
+	code int
+	id   json.RawMessage // of the request; nil where it has none that can be told
+	text string
+}
+
+func (f *fault) Error() string { return f.text }
+
+// message is what the client is told.
+func (f *fault) message() mcp.JSONRPCError {
+	return mcp.NewJSONRPCError(requestID(f.id), f.code, f.text, nil)
+}
+
+// requestID is an id as the client wrote it. mcp-go reads numbers as floating
+// point, which holds no id above 2^53.
+func requestID(raw json.RawMessage) mcp.RequestId {
+	if raw == nil {
+		return mcp.NewRequestId(nil)
+	}
+	return mcp.NewRequestId(raw)
+}
+
+// readMessage takes one message from a client over HTTP.
 func readMessage(w http.ResponseWriter, r *http.Request) (envelope, error) {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -49,9 +85,8 @@ func readMessage(w http.ResponseWriter, r *http.Request) (envelope, error) {
 	}
 	m, err := parseMessage(body)
 	if err != nil {
-		return envelope{}, refuse(http.StatusBadRequest, "the body is not one JSON-RPC message: "+err.Error())
+		return envelope{}, &refusal{http.StatusBadRequest, err}
 	}
-	m.modern = m.modern || isModern(r)
 	return m, nil
 }
 
@@ -78,63 +113,192 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
+const (
+	// maxID is the longest id, which every answer repeats.
+	maxID = 1024
+
+	// maxShown is how much a refusal quotes.
+	maxShown = 40
+)
+
 // parseMessage reads a message so that nobody else can read another one out of
 // it. encoding/json, which mcp-go uses, takes names in any case and the last of
-// two; whoever looked at the message before it, and let it pass, may have taken
-// the first.
+// two, and makes other characters of bytes that are none; whoever looked at the
+// message before it, and let it pass, may have read something else. An error is a
+// *fault.
 func parseMessage(body []byte) (envelope, error) {
 	m := envelope{body: body}
-	err := eachMember(body, func(name string, value json.RawMessage) error {
+	if err := checkJSON(body); err != nil {
+		return m, err
+	}
+	version, err := m.readMembers()
+	code := mcp.INVALID_REQUEST
+	if err == nil {
+		err = m.check(version)
+	}
+	if err == nil {
+		code, err = mcp.INVALID_PARAMS, m.readParams()
+	}
+	if err == nil {
+		return m, nil
+	}
+	f := &fault{code: code, text: "the message is not taken: " + err.Error()}
+	// The id of an answer is ours: told what is wrong with it under that id, the
+	// client would take it for the answer to a request of its own.
+	if checkID(m.id) == nil && !m.answers() {
+		f.id = m.id
+	}
+	return m, f
+}
+
+// checkJSON refuses what is no JSON object. How deep one nests, encoding/json
+// bounds: at 10,000, which costs nothing.
+func checkJSON(body []byte) error {
+	if !utf8.Valid(body) {
+		return &fault{mcp.PARSE_ERROR, nil, "the message is not JSON: it is not UTF-8"}
+	}
+	if !json.Valid(body) {
+		var v json.RawMessage
+		return &fault{mcp.PARSE_ERROR, nil, fmt.Sprintf("the message is not JSON: %v", json.Unmarshal(body, &v))}
+	}
+	switch body[skipSpace(body, 0)] {
+	case '{':
+		return nil
+	case '[':
+		return &fault{mcp.INVALID_REQUEST, nil, "the message is not taken: it is no JSON object; send the messages of a batch one by one"}
+	}
+	return &fault{mcp.INVALID_REQUEST, nil, "the message is not taken: it is no JSON object"}
+}
+
+// readMembers finds the parts of a message, and returns the version of JSON-RPC
+// that it names.
+func (m *envelope) readMembers() (version json.RawMessage, err error) {
+	var wrong error
+	err = eachMember(m.body, func(name string, value json.RawMessage) error {
 		switch name {
 		case "jsonrpc":
-			return nil
-		case "result", "error":
-			m.answer = true
-			return nil
+			version = value
 		case "id":
-			return checkID(value)
+			m.id = value
 		case "method":
 			if value[0] != '"' {
-				return fmt.Errorf("a method is a string, and this is %.40s", value)
+				wrong = cmp.Or(wrong, fmt.Errorf("a method is a string, and this is %.*s", maxShown, value))
+				return nil
 			}
 			return json.Unmarshal(value, &m.method)
 		case "params":
-			return m.readParams(value)
+			m.params = value
+		case "result":
+			m.result = value
+		case "error":
+			m.fault = value
+		default:
+			wrong = cmp.Or(wrong, fmt.Errorf("JSON-RPC knows no member %.*q", maxShown, name))
 		}
-		return fmt.Errorf("JSON-RPC knows no member %.40q", name)
+		return nil
 	})
-	m.answer = m.answer && m.method == ""
-	return m, err
+	if err != nil {
+		m.id = nil // it may be another's
+	}
+	return version, cmp.Or(err, wrong)
 }
 
-func checkID(value json.RawMessage) error {
-	if c := value[0]; c == '"' || c == '-' || '0' <= c && c <= '9' {
+// check refuses what is neither a request, nor a notification, nor an answer.
+func (m *envelope) check(version json.RawMessage) error {
+	if err := checkID(m.id); err != nil && !m.answers() {
+		return err
+	}
+	switch {
+	case string(version) != `"2.0"`:
+		return errors.New(`"jsonrpc" is not "2.0"`)
+	case m.method == "" && !m.answers():
+		return errors.New("it has neither a method nor a result or an error")
+	case m.method != "" && m.answers():
+		return errors.New("it has both a method and a result or an error")
+	}
+	return nil
+}
+
+// checkID refuses an id that is neither a string nor a number. A number beyond
+// what floating point reaches mcp-go cannot read at all.
+func checkID(id json.RawMessage) error {
+	if id == nil {
 		return nil
 	}
-	return fmt.Errorf("an id is a string or a number, and this is %.40s", value)
+	if len(id) > maxID {
+		return fmt.Errorf("an id has at most %d bytes, and this one %d", maxID, len(id))
+	}
+	if id[0] == '"' {
+		return nil
+	}
+	if id[0] != '-' && (id[0] < '0' || '9' < id[0]) {
+		return fmt.Errorf("an id is a string or a number, and this is %.*s", maxShown, id)
+	}
+	if _, err := strconv.ParseFloat(string(id), 64); err != nil {
+		return fmt.Errorf("the id %.*s is too large a number", maxShown, id)
+	}
+	return nil
 }
 
-// readParams finds out what protocol a message follows, by the same signs as
+// readParams finds out whom and what a message is about, by the same signs as
 // mcp-go.
-func (m *envelope) readParams(value json.RawMessage) error {
-	if value[0] != '{' {
-		return nil // what else is wrong with them, mcp-go says better
+func (m *envelope) readParams() error {
+	if m.params == nil || string(m.params) == "null" {
+		return nil
 	}
-	var meta *mcp.Meta
-	err := eachMember(value, func(name string, value json.RawMessage) error {
+	if m.params[0] != '{' {
+		return fmt.Errorf("params is an object, and this is %.*s", maxShown, m.params)
+	}
+	return eachMember(m.params, func(name string, value json.RawMessage) error {
 		if known := looksLike(name); known != "" {
-			return fmt.Errorf("the member %.40q of params is not %q", name, known)
+			return fmt.Errorf("the member %.*q of params is not %q", maxShown, name, known)
 		}
-		if name == "_meta" {
-			json.Unmarshal(value, &meta)
+		switch name {
+		case "_meta":
+			return m.readMeta(value)
+		case "name":
+			if value[0] == '"' {
+				return json.Unmarshal(value, &m.tool)
+			}
+		case "arguments":
+			if value[0] == '{' {
+				return eachMember(value, func(string, json.RawMessage) error { return nil })
+			}
+		case "requestId":
+			m.target = value
 		}
 		return nil
 	})
-	m.modern = mcp.IsModernProtocol(meta.ProtocolVersion())
+}
+
+// readMeta finds out what protocol a message follows. Where one names its version
+// here, the client says in every message who it is.
+func (m *envelope) readMeta(value json.RawMessage) error {
+	if string(value) == "null" {
+		return nil
+	}
+	if value[0] != '{' {
+		return fmt.Errorf("_meta is an object, and this is %.*s", maxShown, value)
+	}
+	named := false
+	err := eachMember(value, func(name string, _ json.RawMessage) error {
+		named = named || name == mcp.MetaKeyProtocolVersion
+		return nil
+	})
+	if err != nil || !named {
+		return err
+	}
+	var meta mcp.Meta
+	if err := json.Unmarshal(value, &meta); err != nil {
+		return err
+	}
+	if version := meta.ProtocolVersion(); mcp.IsModernProtocol(version) {
+		m.modern = version
+	}
 	if info := meta.ClientInfo(); info != nil {
 		m.client = info.Name
 	}
-	return err
+	return nil
 }
 
 // looksLike returns the parameter that a name would be taken for without being
@@ -149,37 +313,77 @@ func looksLike(name string) string {
 	return known[i]
 }
 
-// eachMember calls f for the members of a JSON object in their order, and
-// refuses one that comes twice, and whatever follows the object.
+// eachMember calls f for the members of an object in their order, and refuses one
+// that comes twice. The object is valid JSON, so a value ends where its brackets,
+// its quotes or its letters do. A json.Decoder would take ten times as long, which
+// shows in the time that a short command takes.
 func eachMember(object []byte, f func(name string, value json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return errors.New("it is no JSON object")
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return err
+	seen := make(map[string]bool, 8)
+	i := skipSpace(object, 0) + 1 // behind the bracket
+	for {
+		i = skipSpace(object, i)
+		if object[i] == '}' {
+			return nil
 		}
-		name := key.(string) // no other token may stand there
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
+		end := stringEnd(object, i)
+		var name string
+		if err := json.Unmarshal(object[i:end], &name); err != nil {
 			return err
 		}
 		if seen[name] {
-			return fmt.Errorf("it has the member %.40q twice", name)
+			return fmt.Errorf("it has the member %.*q twice", maxShown, name)
 		}
 		seen[name] = true
-		if err := f(name, value); err != nil {
+		i = skipSpace(object, skipSpace(object, end)+1) // behind the colon
+		end = valueEnd(object, i)
+		if err := f(name, object[i:end]); err != nil {
 			return err
 		}
+		if i = skipSpace(object, end); object[i] == ',' {
+			i++
+		}
 	}
-	if _, err := dec.Token(); err != nil {
-		return err
+}
+
+func skipSpace(text []byte, i int) int {
+	for text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n' {
+		i++
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows it")
+	return i
+}
+
+// stringEnd returns where the string ends that begins at i.
+func stringEnd(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
 	}
-	return nil
+	return i + 1
+}
+
+// valueEnd returns where the value ends that begins at i, in an object.
+func valueEnd(text []byte, i int) int {
+	for depth := 0; ; {
+		switch text[i] {
+		case '"':
+			i = stringEnd(text, i) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		default:
+			if depth > 0 {
+				break
+			}
+			for !bytes.ContainsRune([]byte(",} \t\r\n"), rune(text[i])) {
+				i++
+			}
+			return i
+		}
+		i++
+		if depth == 0 {
+			return i
+		}
+	}
 }

@@ -126,7 +126,7 @@ func TestSampling(t *testing.T) {
 		"good/stdio/legacy":      {overStdio, legacy, says(honest), "client", 1},
 		"good/stdio/modern":      {overStdio, modern, says(honest), "client", 1},
 		"good/http/modern":       {overHTTP, modern, says(honest), "client", 1},
-		"good/http/legacy":       {overHTTP, legacy, says(honest), "builtin", 0}, // no way leads to the client there
+		"good/http/legacy":       {overHTTP, legacy, says(honest), "client", 1},
 		"lying/stdio/legacy":     {overStdio, legacy, says("All tests passed."), "builtin", 1},
 		"lying/http/modern":      {overHTTP, modern, says("All tests passed."), "builtin", 1},
 		"silent/stdio/modern":    {overStdio, modern, says(""), "builtin", 1},

@@ -72,12 +72,19 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 }
 
 // hooks has boxes stand ready for a client from its first words on, whatever
-// protocol they follow, and starts none before.
+// protocol they follow, and starts none before. A resource that is not there is no
+// failure of ours, which is all that mcp-go knows of errors.
 func (s *Server) hooks() *mcpserver.Hooks {
 	var h mcpserver.Hooks
 	h.AddBeforeInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest) { s.Manager.Warm(Owner(ctx)) })
 	h.AddBeforeDiscover(func(ctx context.Context, _ any, _ *mcp.DiscoverRequest) { s.Manager.Warm(Owner(ctx)) })
 	h.AddBeforeListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest) { s.Manager.Warm(Owner(ctx)) })
+	h.AddOnError(func(ctx context.Context, _ any, method mcp.MCPMethod, _ any, err error) {
+		x, ok := mcpserver.ClientSessionFromContext(ctx).(*exchange)
+		if e, known := errors.AsType[*sandbox.Error](err); ok && known && method == mcp.MethodResourcesRead && e.Code == sandbox.ExecNotFound {
+			x.notFound = true
+		}
+	})
 	return &h
 }
 

@@ -8,20 +8,17 @@ import (
 	"sync"
 	"time"
 
-	mcpserver "github.com/mark3labs/mcp-go/server"
-
 	"github.com/warmbox/warmbox/sandbox"
 )
 
 const (
 	// maxPatient is how many calls of one session may wait for a command at
-	// once. Those above it start theirs and are answered that it runs. On stdio
-	// mcp-go has a hundred workers; the rest of them stay free, so that a session
-	// whose every call hangs can still be helped.
+	// once. Those above it start theirs and are answered that it runs, so that a
+	// session whose every call hangs can still be helped.
 	maxPatient = 90
 
-	// maxCalls is how many calls of one session may be under way at all. The
-	// last workers refuse what is too much and carry out stop.
+	// maxCalls is how many calls of one session may be under way at all, but for
+	// stop.
 	maxCalls = 98
 
 	// idleTimeout is how long a session stays known without a call. Most
@@ -39,8 +36,6 @@ const (
 // A caller is whose request a context belongs to.
 type caller struct {
 	session *session
-	calls   string // within which request ids are unique, and may be cancelled
-	stream  string // on HTTP, what mcp-go knows the call by
 }
 
 type callerKey struct{}
@@ -70,7 +65,7 @@ func Hurried(ctx context.Context) bool {
 type session struct {
 	key   sessionKey
 	owner string // under which a sandbox.Manager keeps what it has
-	asker *asker // of its user
+	peer  *peer
 
 	mu    sync.Mutex
 	over  bool      // no more calls may begin
@@ -88,7 +83,7 @@ type sessionKey struct {
 }
 
 func newSession(key sessionKey, owner string) *session {
-	return &session{key: key, owner: owner, asker: newAsker(), used: time.Now(), calls: map[int]context.CancelFunc{}}
+	return &session{key: key, owner: owner, peer: newPeer(), used: time.Now(), calls: map[int]context.CancelFunc{}}
 }
 
 // enter begins a call, where fewer than most are under way. Its context ends
@@ -259,27 +254,4 @@ func (t *sessions) stale(before time.Time) []sessionKey {
 		}
 	}
 	return keys
-}
-
-// A request is mcp-go's session of a single HTTP request, under a name of
-// ours. That name is what mcp-go finds a request by that is to be cancelled;
-// its own would be the same for all clients. Notifications stay the request's:
-// one channel for all requests of a session would mix up their progress.
-type request struct {
-	transportSession
-	caller
-}
-
-func (r request) SessionID() string { return r.calls }
-
-// transportSession is all that mcp-go's session for streamable HTTP can do and
-// a tool may ask of it.
-type transportSession interface {
-	mcpserver.SessionWithLogging
-	mcpserver.SessionWithClientInfo
-	mcpserver.SessionWithElicitation
-	mcpserver.SessionWithSampling
-	mcpserver.SessionWithRoots
-	mcpserver.SessionWithStreamableHTTPConfig
-	mcpserver.SessionWithSubscriptionFilter
 }

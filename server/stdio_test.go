@@ -60,17 +60,24 @@ type message struct {
 	} `json:"error"`
 }
 
-// next returns the next answer.
-func (w *wire) next() message {
+// line returns the next answer as it comes.
+func (w *wire) line() string {
 	w.t.Helper()
 	timer := time.AfterFunc(patience, func() { panic("no answer") })
 	defer timer.Stop()
-	line, err := w.out.ReadBytes('\n')
+	line, err := w.out.ReadString('\n')
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return line
+}
+
+// next returns the next answer.
+func (w *wire) next() message {
+	w.t.Helper()
+	line := w.line()
 	var m message
-	if err := json.Unmarshal(line, &m); err != nil {
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
 		w.t.Fatalf("not JSON: %q: %v", line, err)
 	}
 	return m
@@ -182,7 +189,7 @@ func TestLongLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if m := w.ask(""); m.Error == nil || !strings.Contains(m.Error.Message, "32 MiB") {
+	if m := w.ask(""); m.Error == nil || !strings.Contains(m.Error.Message, "8 MiB") {
 		t.Errorf("answered with %+v", m)
 	}
 	runtime.ReadMemStats(&after)
