@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -150,7 +151,13 @@ func (c *call) badFlag(fs *flag.FlagSet, err error) error {
 		var known []string
 		fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
 		name = "--" + strings.TrimLeft(name, "-")
-		text = fmt.Sprintf("%s has no flag %s%s", c.name, name, didYouMean(name, known))
+		meant := didYouMean(name, known)
+		for _, s := range new(settings).table() { // some flags are not made of their keys
+			if "--"+keyFlag(s.key) == name && slices.Contains(known, "--"+s.flag) {
+				meant = fmt.Sprintf("; %s is --%s", s.key, s.flag)
+			}
+		}
+		text = fmt.Sprintf("%s has no flag %s%s", c.name, name, meant)
 	} else if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		text = fmt.Sprintf("the flag --%s needs a value", strings.TrimLeft(name, "-"))
 	}

@@ -45,6 +45,7 @@ func execCommand() command {
 }
 
 func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
+	c.warnOfVariables()
 	manager, err := newManager(c.config, c.log)
 	if err != nil {
 		return tools.ExecResult{}, err

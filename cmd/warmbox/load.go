@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -193,8 +194,11 @@ func (*undecodable) UnmarshalTOML(any) error { return errors.New("refused") }
 // another version may know them.
 func misspelt() iter.Seq2[string, string] {
 	known := []string{"CONFIG"}
+	byKey := map[string]string{} // the real names of those that are not made of their keys
 	for _, s := range new(settings).table() {
-		known = append(known, strings.TrimPrefix(s.env, envPrefix))
+		name := strings.TrimPrefix(s.env, envPrefix)
+		known = append(known, name)
+		byKey[variable(keyFlag(s.key))] = name
 	}
 	return func(yield func(name, meant string) bool) {
 		for _, pair := range os.Environ() {
@@ -203,7 +207,7 @@ func misspelt() iter.Seq2[string, string] {
 			if !ours || slices.Contains(known, name) {
 				continue
 			}
-			if meant := nearest(name, known); meant != "" && !yield(variable, envPrefix+meant) {
+			if meant := cmp.Or(byKey[name], nearest(name, known)); meant != "" && !yield(variable, envPrefix+meant) {
 				return
 			}
 		}

@@ -131,10 +131,16 @@ func (d *doctor) checkHTTP() {
 	d.say("ok", "http", "to add warmbox http to a client:", ring.line(d.config.url(d.config.HTTP.Listen), false))
 }
 
-func newServer(c *call) (*server.Server, error) {
+// warnOfVariables tells of environment variables that mean nothing: a list of
+// commands that was set by one would not hold.
+func (c *call) warnOfVariables() {
 	for name, meant := range misspelt() {
 		c.log.Warn("unknown environment variable", "name", name, "meant", meant)
 	}
+}
+
+func newServer(c *call) (*server.Server, error) {
+	c.warnOfVariables()
 	manager, err := newManager(c.config, c.log)
 	if err != nil {
 		return nil, err

@@ -161,13 +161,20 @@ func row(key string, tag reflect.StructTag, to any) setting {
 		only: tag.Get("for"), help: tag.Get("help"), to: to,
 	}
 	if s.flag == "" {
-		s.flag = strings.NewReplacer(".", "-", "_", "-").Replace(key)
+		s.flag = keyFlag(key)
 	}
 	if s.arg == "" {
 		s.arg = placeholder(to)
 	}
-	s.env = envPrefix + strings.ReplaceAll(strings.ToUpper(s.flag), "-", "_")
+	s.env = envPrefix + variable(s.flag)
 	return s
 }
+
+// keyFlag returns the flag that is made of a key.
+func keyFlag(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
+
+// variable returns a flag's environment variable, without what all of ours begin
+// with.
+func variable(flag string) string { return strings.ReplaceAll(strings.ToUpper(flag), "-", "_") }
 
 const envPrefix = "WARMBOX_"

@@ -241,7 +241,12 @@ func TestMisspeltVariables(t *testing.T) {
 	clean(t)
 	t.Setenv("WARMBOX_EXEC_TIMEUOT", "1s")
 	t.Setenv("WARMBOX_REQUIRE", "docker") // not ours to judge
-	want := map[string]string{"WARMBOX_EXEC_TIMEUOT": "WARMBOX_EXEC_TIMEOUT"}
+	t.Setenv("WARMBOX_COMMANDS_ALLOW", "ls")
+	t.Setenv("WARMBOX_IMAGES_DEFAULT", "x")
+	want := map[string]string{
+		"WARMBOX_EXEC_TIMEUOT":   "WARMBOX_EXEC_TIMEOUT",
+		"WARMBOX_COMMANDS_ALLOW": "WARMBOX_EXEC_WHITELIST", "WARMBOX_IMAGES_DEFAULT": "WARMBOX_IMAGE", // made of their keys
+	}
 	if got := maps.Collect(misspelt()); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
