@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"slices"
@@ -166,12 +167,24 @@ func find(ctx context.Context, host string) (*engine, error) {
 	if len(endpoints) == 0 {
 		return nil, &sandbox.Error{Code: sandbox.DockerUnavailable, Text: "No Docker Engine is configured, and there is no usual place for one on this system.", Hint: hintEngine}
 	}
+	for i, ep := range endpoints {
+		if errors.Is(answers[i].err, fs.ErrPermission) {
+			return nil, unreachable(ep, answers[i].err, nil)
+		}
+	}
 	return nil, unreachable(endpoints[0], answers[0].err, endpoints[1:])
 }
 
 const hintEngine = "Start Docker (or Podman's socket), or name an engine with --docker-host or DOCKER_HOST."
 
+// hintGroup is for an engine that is there and whose socket the user may not open.
+const hintGroup = "Become a member of the group that owns the socket (on Linux mostly: sudo usermod -aG docker $USER, then log in again; its members are as good as root), or name another engine with --docker-host."
+
 func unreachable(ep endpoint, err error, others []endpoint) error {
+	if errors.Is(err, fs.ErrPermission) {
+		text := fmt.Sprintf("Cannot reach the Docker Engine at %s: this user may not use its socket (%s).", ep.Host, reason(err))
+		return &sandbox.Error{Code: sandbox.DockerUnavailable, Text: text, Hint: hintGroup, Err: err}
+	}
 	text := fmt.Sprintf("Cannot reach the Docker Engine at %s (%s). Is it running? Try: docker ps.", ep.Host, reason(err))
 	if len(others) > 0 {
 		hosts := make([]string, len(others))

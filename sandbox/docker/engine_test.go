@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -223,5 +225,17 @@ func TestRuncWarning(t *testing.T) {
 func TestClean(t *testing.T) {
 	if got, want := clean("a\x1b[31m\tb\r\nc\u202e\xff"+strings.Repeat("x", 50), 20), "a[31m b  c?xxxxxxxxx…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A user who is not in the engine's group is told that, and not to start an engine
+// that runs.
+func TestSocketThatTheUserMayNotOpen(t *testing.T) {
+	for _, others := range [][]endpoint{nil, {{Host: "unix:///b"}}} {
+		err := fmt.Errorf("ping: %w", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)})
+		e, _ := errors.AsType[*sandbox.Error](unreachable(endpoint{Host: "unix:///a"}, err, others))
+		if want := "Cannot reach the Docker Engine at unix:///a: this user may not use its socket (permission denied)."; e.Text != want || !strings.Contains(e.Hint, "usermod -aG docker") {
+			t.Errorf("got %q, hint %q", e.Text, e.Hint)
+		}
 	}
 }

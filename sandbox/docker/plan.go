@@ -105,7 +105,7 @@ func (l *Launcher) addMounts(ctx context.Context, e *engine, p *plan, spec sandb
 	for _, m := range mounts {
 		if !mountable(m.Target) {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another place, such as /skills, /etc/ssl/certs or a directory below /home/agent.",
-				"Nothing can be mounted at %q: it is no clean path, or what is there makes the box.", clean(m.Target, 300))
+				"Nothing can be mounted at %q: it is no absolute path without . and .., or it is, lies in or lies above a place that the box itself needs, such as /workspace.", clean(m.Target, 300))
 		}
 		f, err := l.open(ctx, e, spec, m.Source)
 		if err != nil {

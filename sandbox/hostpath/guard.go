@@ -138,7 +138,7 @@ func (g *Guard) apart(path string, u use) error {
 		switch {
 		case path == other && u == e.use: // once more, at another place
 		case e.use.writes() && below(other, path):
-			return refuse(path, "Move it out of there, or mount that to be read only.", "cannot be %v: it lies in %s, which boxes can write", u, other)
+			return refuse(path, fmt.Sprintf("Move it out of there, or let boxes only read %s.", other), "cannot be %v: it lies in %s, which boxes can write", u, other)
 		case u.writes() && below(path, other):
 			return refuse(path, "Mount it to be read only, or move one of them.", "cannot be %v that boxes can write: %s lies in it, which they have too", u, other)
 		}
