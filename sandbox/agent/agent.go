@@ -51,6 +51,9 @@ type Agent struct {
 	begun int              // how many have a shell, or had one
 	pids  map[int]*run     // by their shell's pid, until it is reaped
 	trees []*tree          // of all runs that have a process left
+	dead  map[int]uint64   // start by pid of the zombies of the last look
+
+	forkers map[int]bool // threads of ours that have started a process
 
 	spares spares
 
@@ -65,10 +68,10 @@ func newAgent() (*Agent, error) {
 	initialLimits()
 	a := &Agent{
 		shell: findShell(), domains: findDomains(), null: uintptr(null),
-		runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{},
+		runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{}, forkers: map[int]bool{},
 	}
 	a.orphans.L = &a.mu
-	for _, pid := range children() {
+	for _, pid := range a.children() {
 		a.initial[pid] = true
 	}
 	if initProcess() { // else there is no group that is ours

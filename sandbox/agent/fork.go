@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -30,8 +31,11 @@ func (a *Agent) fork(p *program) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	runtime.LockOSThread()
+	a.forkers[unix.Gettid()] = true
 	upid, errno := c.start()
 	runtimeAfterFork()
+	runtime.UnlockOSThread()
 	switch {
 	case errno != 0:
 		return 0, errno

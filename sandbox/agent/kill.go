@@ -70,9 +70,9 @@ func (a *Agent) members(t *tree) (list []proc) {
 func (a *Agent) destroy(t *tree) {
 	began := time.Now()
 	for quiet := 0; quiet < 2; {
-		found, alone := a.freeze(t)
+		found, alone, settled := a.freeze(t)
 		switch took := time.Since(began); {
-		case len(found) == 0:
+		case len(found) == 0 && settled:
 			quiet++
 			continue
 		case took > giveUpTime:
@@ -92,18 +92,21 @@ func (a *Agent) destroy(t *tree) {
 // that is not stopped: only then does killing one not make it leave another. A
 // stray that turns out to be another run's, since it was about to become a
 // program when first seen, goes on.
-func (a *Agent) freeze(t *tree) (found []proc, alone bool) {
+func (a *Agent) freeze(t *tree) (found []proc, alone, settled bool) {
 	stopped := map[int]proc{}
 	began := time.Now()
 	for quiet := 0; quiet < 2 && time.Since(began) < settleTime; {
 		a.mu.Lock()
 		c := a.take()
 		a.mu.Unlock()
-		found, alone = c.targets(t), c.alone(t)
+		found, alone, settled = c.targets(t), c.alone(t), !c.unsettled
 		if alone && initProcess() {
-			return found, true // all at once is quicker, and complete
+			return found, true, settled // all at once is quicker, and complete
 		}
 		quiet++
+		if !settled {
+			quiet = 0
+		}
 		for _, p := range found {
 			if s, ok := stopped[p.pid]; !ok || s.start != p.start {
 				p.send(unix.SIGSTOP)
@@ -118,7 +121,7 @@ func (a *Agent) freeze(t *tree) (found []proc, alone bool) {
 			}
 		}
 	}
-	return found, alone
+	return found, alone, settled
 }
 
 // emptyBox kills every process but ourselves, which no process of ours can
@@ -151,6 +154,9 @@ func (a *Agent) endAll() {
 		c := a.take()
 		a.mu.Unlock()
 		quiet++
+		if c.unsettled {
+			quiet = 0
+		}
 		for _, p := range c.procs {
 			if p.zombie {
 				continue

@@ -16,7 +16,8 @@ import (
 type proc struct {
 	pid, ppid, pgid, sid int
 	threads              int
-	zombie               bool
+	zombie               bool    // it has ended, all of it
+	headless             bool    // its first thread has ended and others go on
 	bare                 bool    // shows no environment, not even an empty one
 	args                 uintptr // where its arguments are in its memory
 	start                uint64  // clock ticks since boot: with the pid it names a process for good
@@ -48,14 +49,29 @@ func readProc(pid int) (p proc, ok bool) {
 	p = proc{pid: pid, ppid: num(ppid), pgid: num(group), sid: num(session), threads: num(threads), name: string(text[open+1 : shut])}
 	p.start, _ = strconv.ParseUint(string(f[start]), 10, 64)
 	p.args = uintptr(num(args))
-	p.zombie = f[state][0] == 'Z' || f[state][0] == 'X'
+	ended := f[state][0] == 'Z' || f[state][0] == 'X'
+	p.headless = ended && p.threads > 1
+	p.zombie = ended && !p.headless
 	p.bare = string(f[environ]) == "0"
 	return p, true
 }
 
-// children returns our own, as far as they hang on the main thread: all that we
-// adopted, and some that we started.
-func children() []int { return childrenOf(os.Getpid(), os.Getpid()) }
+// children returns our own: what we adopted hangs on the main thread, and what we
+// started on the thread that forked. A child of ours can make siblings there too, with
+// CLONE_PARENT.
+func (a *Agent) children() []int {
+	self := os.Getpid()
+	list := childrenOf(self, self)
+	if !childrenListed() {
+		return list // which is all of them
+	}
+	for tid := range a.forkers {
+		if tid != self {
+			list = append(list, childrenOf(self, tid)...)
+		}
+	}
+	return list
+}
 
 func childrenOf(pid, tid int) (list []int) {
 	var buf [4096]byte
@@ -118,16 +134,29 @@ func (p proc) mark() (mark string, sure bool) {
 		if len(text) > 0 {
 			return findMark(text), true
 		}
-		if now, ok := readProc(p.pid); !ok || now.bare {
+		if now, ok := readProc(p.pid); !ok || now.bare && !now.headless {
 			return "", false
 		}
 	}
 	return "", true
 }
 
-// environ returns the environment as far as the mark, if that is in it.
+// environ returns the environment as far as the mark, if that is in it. A thread that
+// has ended has none to show, so the others are asked.
 func (p proc) environ() []byte {
-	fd, err := openToLook(procPath(p.pid, "environ"))
+	if !p.headless {
+		return readEnviron(procPath(p.pid, "environ"))
+	}
+	for _, tid := range namesIn(procPath(p.pid, "task")) {
+		if text := readEnviron(procPath(p.pid, "task/"+tid+"/environ")); len(text) > 0 {
+			return text
+		}
+	}
+	return nil
+}
+
+func readEnviron(path string) []byte {
+	fd, err := openToLook(path)
 	if err != nil {
 		return nil
 	}
@@ -167,10 +196,7 @@ func (p proc) age() float64 {
 // send sends a signal to this very process, not to one that got its pid since.
 func (p proc) send(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err == unix.ESRCH {
-		return
-	}
-	if err != nil { // an old kernel, or a filter that does not know the call
+	if err != nil { // an old kernel, a filter that does not know the call, or it is gone
 		if p.lives() {
 			unix.Kill(p.pid, sig)
 		}

@@ -37,7 +37,7 @@ func (a *Agent) reapAll() {
 	for pid := range a.spares.all {
 		a.reapOne(pid)
 	}
-	for _, pid := range children() {
+	for _, pid := range a.children() {
 		if !a.initial[pid] && a.pids[pid] == nil {
 			a.reapOne(pid)
 		}

@@ -5,6 +5,7 @@ package agent
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -48,13 +49,18 @@ type census struct {
 	trees  []*tree
 
 	unsure bool // a young stray may yet show the mark of a run
+
+	// unsettled says that the look may have missed a process: an orphan died
+	// meanwhile, and what it had started became our child when the list of our
+	// children was read already. A chain of forks is little but that.
+	unsettled bool
 }
 
 // take looks at all processes below the agent and says whose they are. The
 // caller holds a.mu, so no child of ours is half started.
 func (a *Agent) take() *census {
 	c := &census{procs: map[int]proc{}, of: map[int]*tree{}, marked: map[string]*tree{}, trees: a.trees}
-	queue := children()
+	queue := a.children()
 	for pid := range a.pids {
 		queue = append(queue, pid)
 	}
@@ -79,10 +85,55 @@ func (a *Agent) take() *census {
 	for pid := range c.procs {
 		c.owner(pid)
 	}
+	c.bury(a)
+	strays := c.inherit(a)
 	c.learn()
-	c.prune()
+	c.prune(strays)
 	a.trees = c.trees
 	return c
+}
+
+// bury notes the dead, and whether one has died since the look before.
+func (c *census) bury(a *Agent) {
+	dead := map[int]uint64{}
+	for pid, p := range c.procs {
+		if !p.zombie || p.ppid != os.Getpid() || a.pids[pid] != nil || a.spares.all[pid] != nil {
+			continue
+		}
+		dead[pid] = p.start
+		c.unsettled = c.unsettled || a.dead[pid] != p.start
+	}
+	a.dead = dead
+}
+
+// inherit gives the strays to the one run that is there, since nobody else can have
+// made them, and reports whether there are any that nobody has.
+func (c *census) inherit(a *Agent) (strays bool) {
+	for pid, p := range c.procs {
+		switch {
+		case c.of[pid] != nil || c.spare(a, pid):
+		case len(c.trees) == 1:
+			c.of[pid] = c.trees[0]
+		case !p.zombie:
+			strays = true
+		}
+	}
+	return strays
+}
+
+// spare reports whether a process is a shell that stands ready, or is below one.
+func (c *census) spare(a *Agent, pid int) bool {
+	for range c.procs { // the table may have changed into a circle
+		p, ok := c.procs[pid]
+		if !ok {
+			return false
+		}
+		if a.spares.all[pid] != nil {
+			return true
+		}
+		pid = p.ppid
+	}
+	return false
 }
 
 // owner finds the tree of a process, and of those above it on the way.
@@ -138,9 +189,17 @@ func (t *tree) own(p proc) {
 	}
 }
 
-// prune forgets the trees that have no process left and get no more.
-func (c *census) prune() {
-	c.trees = slices.DeleteFunc(slices.Clone(c.trees), func(t *tree) bool { return !t.pending && len(t.known) == 0 })
+// prune forgets the trees that have no process left and get no more. Where there are
+// strays one stays, which has them from the next look on.
+func (c *census) prune(strays bool) {
+	if c.unsettled {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(c.trees), func(t *tree) bool { return !t.pending && len(t.known) == 0 })
+	if len(left) == 0 && strays {
+		left = c.trees[len(c.trees)-1:]
+	}
+	c.trees = left
 }
 
 // targets returns what is to be killed with a tree: its processes, and the
@@ -164,21 +223,8 @@ func (c *census) alone(t *tree) bool {
 	return true
 }
 
-// adopt gives the strays to a tree if nobody else can have made them.
-func (a *Agent) adopt(c *census, t *tree) {
-	if slices.ContainsFunc(c.trees, func(other *tree) bool { return other != t }) {
-		return
-	}
-	for pid, p := range c.procs {
-		if c.of[pid] == nil && a.spares.all[pid] == nil {
-			c.of[pid] = t
-			t.own(p)
-			a.trees = []*tree{t}
-		}
-	}
-}
-
-// leftover returns what still runs of a run whose shell has ended.
+// leftover returns what still runs of a run whose shell has ended. It looks until a
+// look can have missed nothing.
 func (a *Agent) leftover(r *run) (list []wire.Proc) {
 	a.checkLimits()
 	a.mu.Lock()
@@ -189,18 +235,33 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 		return nil
 	}
 	c := a.take()
+	list = c.living(r.tree)
 	for range patience {
-		if !c.unsure {
-			break
+		if !c.unsure && (!c.unsettled || len(list) > 0) {
+			return list
 		}
-		a.mu.Unlock()
-		time.Sleep(lookSoon)
-		a.mu.Lock()
+		if c.unsure {
+			a.mu.Unlock()
+			time.Sleep(lookSoon)
+			a.mu.Lock()
+		}
 		c = a.take()
+		list = c.living(r.tree)
 	}
-	a.adopt(c, r.tree)
+	if len(list) == 0 { // it never stood still: its last dead stand for it
+		for pid, p := range c.procs {
+			if c.of[pid] == r.tree {
+				list = append(list, wire.Proc{Pid: pid, Name: p.name})
+			}
+		}
+	}
+	return list
+}
+
+// living returns what runs of a tree.
+func (c *census) living(t *tree) (list []wire.Proc) {
 	for pid, p := range c.procs {
-		if c.of[pid] == r.tree && !p.zombie {
+		if c.of[pid] == t && !p.zombie {
 			list = append(list, wire.Proc{Pid: pid, Name: p.name})
 		}
 	}
@@ -217,7 +278,7 @@ const (
 
 // adopted reports whether any process has become our child that we did not start.
 func (a *Agent) adopted() bool {
-	for _, pid := range children() {
+	for _, pid := range a.children() {
 		if a.pids[pid] == nil && a.spares.all[pid] == nil && !a.initial[pid] {
 			return true
 		}
@@ -234,8 +295,10 @@ const lookAgain = 100 * time.Millisecond
 func (a *Agent) awaitGone(t *tree) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.take(); slices.Contains(a.trees, t); a.take() {
-		a.orphans.Wait()
+	for c := a.take(); slices.Contains(a.trees, t); c = a.take() {
+		if !c.unsettled {
+			a.orphans.Wait()
+		}
 		a.mu.Unlock()
 		time.Sleep(lookAgain) // they often die in numbers
 		a.mu.Lock()

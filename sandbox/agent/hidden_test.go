@@ -1,0 +1,119 @@
+//go:build linux
+
+package agent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+// hideEnv makes the test program a process that hides, in a way that it names.
+const hideEnv = "WARMBOX_TEST_HIDE"
+
+// hiddenName is what the processes call themselves that hide from a test of one pid.
+func hiddenName(pid int) string { return fmt.Sprintf("hides %d", pid) }
+
+// An init runs on the program's first thread, which is what some ways need.
+func init() {
+	way, name, ok := strings.Cut(os.Getenv(hideEnv), " ")
+	if !ok {
+		return
+	}
+	runtime.LockOSThread()
+	os.WriteFile("/proc/self/comm", []byte(name), 0)
+	switch way {
+	case "headless":
+		go func() {
+			time.Sleep(20 * time.Second)
+			os.Exit(0)
+		}()
+		time.Sleep(50 * time.Millisecond)
+		unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+	case "chain":
+		hop(20_000)
+	case "sibling":
+		// A new program has no memory of the agent's, so this is its sibling alone.
+		if pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_PARENT|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0); pid == 0 {
+			unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+			for fd := range uintptr(3) {
+				unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+			}
+			rest := unix.Timespec{Sec: 20}
+			unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&rest)), 0, 0)
+		}
+	}
+	unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+}
+
+// hop is a chain of processes, each of a session of its own, that forks and ends. It
+// makes nothing but system calls, since a forked Go program has one thread.
+func hop(times int) {
+	for range times {
+		pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if pid != 0 {
+			return
+		}
+		unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	}
+}
+
+// hidden counts the processes that hide.
+func hidden() (n int) {
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, name := range names {
+		comm, _ := os.ReadFile(name)
+		if string(comm) == hiddenName(os.Getpid())+"\n" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestHiddenProcessesAreLeftOver has commands leave processes that are hard to see:
+// each is told of when the command ends, and is gone when it was killed.
+func TestHiddenProcessesAreLeftOver(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hide := range []struct {
+		way, cmd string
+		rounds   int
+	}{
+		{"headless", "setsid $SELF >/dev/null 2>&1 & sleep 0.2; exit 7", 2},
+		{"chain", "setsid $SELF >/dev/null 2>&1 </dev/null & sleep 0.1; exit 7", 8},
+		{"sibling", "exec $SELF", 2},
+	} {
+		t.Run(hide.way, func(t *testing.T) {
+			h := start(t, "SELF="+self, hideEnv+"="+hide.way+" "+hiddenName(os.Getpid()))
+			for range hide.rounds {
+				id := h.run(wire.StartBody{Cmd: hide.cmd})
+				if _, exit := h.until(id, ""); !exit.Open || len(exit.Leftover) == 0 {
+					t.Fatalf("not left over: %+v", exit)
+				}
+				h.say(wire.Kill, id, wire.KillBody{})
+				for f, err := h.r.Read(); f.Kind != wire.Closed || f.Run != id; f, err = h.r.Read() {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 5 {
+					if n := hidden(); n > 0 {
+						t.Fatalf("%d processes outlive their run", n)
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+}
