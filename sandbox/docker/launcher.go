@@ -63,6 +63,8 @@ type Launcher struct {
 	paths   map[string]string // by the engine's key; "" is not known
 	said    map[string]bool   // notes that were said already
 
+	noSysctls map[string]bool // engines, by address, that refuse those of a box
+
 	errands *errands // for engines that hang
 
 	looks sync.Mutex // held while an image is looked into or an agent is installed
@@ -100,15 +102,16 @@ func New(config Config) *Launcher {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Launcher{
-		config:   config,
-		logger:   config.Logger,
-		instance: rand.Text(),
-		started:  time.Now(),
-		agents:   make(map[string]agent),
-		images:   make(map[string]facts),
-		paths:    make(map[string]string),
-		said:     make(map[string]bool),
-		errands:  newErrands(),
+		config:    config,
+		logger:    config.Logger,
+		instance:  rand.Text(),
+		started:   time.Now(),
+		agents:    make(map[string]agent),
+		images:    make(map[string]facts),
+		paths:     make(map[string]string),
+		said:      make(map[string]bool),
+		noSysctls: make(map[string]bool),
+		errands:   newErrands(),
 	}
 }
 
@@ -179,9 +182,30 @@ func (l *Launcher) newBox(e *engine, id string) *box {
 	return &box{engine: e, logger: l.logger, id: id, stderr: new(sandbox.LastLines), ended: make(chan struct{})}
 }
 
-// start makes the container of a plan, starts it and waits for the stream. On
-// an error nothing of it is left.
-func (l *Launcher) start(ctx context.Context, e *engine, p *plan, path string) (_ *box, err error) {
+// start makes the container of a plan, starts it and waits for the stream. Where the
+// engine refuses the settings of System V IPC, it does so without them. On an error
+// nothing of it is left.
+func (l *Launcher) start(ctx context.Context, e *engine, p *plan, path string) (*box, error) {
+	b, err := l.startOnce(ctx, e, p, path)
+	if !p.request.Sysctls || !refusesSysctls(err) || ctx.Err() != nil {
+		return b, err
+	}
+	l.mu.Lock()
+	l.noSysctls[e.endpoint.Host] = true
+	l.mu.Unlock()
+	p.request.Sysctls = false
+	p.notes = l.note(p.notes, noteSysctls)
+	return l.startOnce(ctx, e, p, path)
+}
+
+// setsSysctls reports whether the engine has not refused them yet.
+func (l *Launcher) setsSysctls(e *engine) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.noSysctls[e.endpoint.Host]
+}
+
+func (l *Launcher) startOnce(ctx context.Context, e *engine, p *plan, path string) (_ *box, err error) {
 	b := l.newBox(e, p.id)
 	defer func() {
 		if err != nil {

@@ -184,6 +184,13 @@ func (l *Launcher) limits(e *engine, spec sandbox.Spec, p *plan) {
 	c.Memory = or(spec.Memory, defaultMemory)
 	c.Pids = or(spec.Pids, defaultPids)
 	c.Tmp = or(spec.Tmp, defaultTmp)
+	if most := mostTmp(c.Memory); c.Tmp > most {
+		if c.Tmp != defaultTmp {
+			p.notes = l.note(p.notes, fmt.Sprintf("/tmp holds %d MB and not the %d MB asked for: it counts as memory, of which the box has %d MB.", most>>20, c.Tmp>>20, c.Memory>>20))
+		}
+		c.Tmp = most
+	}
+	c.Sysctls = l.setsSysctls(e)
 	c.CPUs = or(spec.CPUs, defaultCPUs)
 	if n := float64(e.info.NCPU); n > 0 && c.CPUs > n {
 		p.notes = l.note(p.notes, fmt.Sprintf("The box has %g CPUs, all that the engine has, and not the %g asked for.", n, c.CPUs))

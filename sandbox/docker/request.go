@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -27,9 +28,9 @@ const (
 	socketDir    = "/run/warmbox"
 	socketName   = "agent.sock"
 
-	// shmSize is little: what a browser needs can be had in /tmp, and it counts
+	// mostShm is little: what a browser needs can be had in /tmp, and it counts
 	// as memory.
-	shmSize = 64 << 20
+	mostShm = 64 << 20
 )
 
 // A request is all that a container is made from. Nothing that an image, a
@@ -52,6 +53,7 @@ type request struct {
 	CPUs      float64
 	Pids      int64
 	Tmp       int64
+	Sysctls   bool   // the engine can set those of System V IPC
 	Seccomp   string // a profile, or its file where that is what the engine takes; "" is the engine's own
 	CgroupV2  bool
 	Runtime   string // "" is the engine's default
@@ -97,7 +99,7 @@ func (c request) container() (*container.Config, *container.HostConfig) {
 		ReadonlyRootfs: true,
 		Runtime:        c.Runtime,
 		Tmpfs:          map[string]string{"/tmp": fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", c.Tmp)},
-		ShmSize:        shmSize,
+		ShmSize:        c.shm(),
 		Init:           &noInit,
 		Mounts:         c.mounts(),
 		Resources: container.Resources{
@@ -110,11 +112,44 @@ func (c request) container() (*container.Config, *container.HostConfig) {
 	if c.Seccomp != "" {
 		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+c.Seccomp)
 	}
+	if c.Sysctls {
+		host.Sysctls = c.sysctls()
+	}
 	if c.CgroupV2 {
 		host.CgroupnsMode = container.CgroupnsModePrivate
 	}
 	return config, host
 }
+
+// What stays in memory when the processes have ended that made it, and so cannot be
+// had back by killing them, is half of a box's memory at most: /tmp, /dev/shm and the
+// shared memory of System V. Otherwise the kernel, which finds nobody else, kills PID 1.
+// POSIX queues have a limit of the agent's.
+
+// mostTmp is how large /tmp can be in a box of so much memory: it leaves a sixteenth
+// for either of the others.
+func mostTmp(memory int64) int64 { return memory/2 - 2*(memory/16) }
+
+func (c request) shm() int64 { return min(mostShm, c.Memory/16) }
+
+// sysctls bound what System V IPC keeps. Queues are 256 of 16 KB, and sets of semaphores
+// what they were on Linux for long; the kernel's own numbers come to gigabytes.
+func (c request) sysctls() map[string]string {
+	pages := (c.Memory/2 - c.Tmp - c.shm()) / int64(os.Getpagesize())
+	return map[string]string{
+		"kernel.shmall": strconv.FormatInt(max(pages, 1), 10),
+		"kernel.msgmni": "256",
+		"kernel.sem":    "250 32000 32 128",
+	}
+}
+
+// refusesSysctls reports whether an engine could not start a container because of
+// them: in a user name space, kernels before 6.11 let nobody set them.
+func refusesSysctls(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "sysctl") || strings.Contains(err.Error(), "/proc/sys/kernel/"))
+}
+
+const noteSysctls = "The engine cannot bound shared memory of System V, which stays when its processes have ended: a command that fills the box's memory with it can end the box."
 
 func (c request) command() []string {
 	if c.Path == pathSocket {

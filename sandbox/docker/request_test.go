@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,8 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 		{name: "hostile image", spec: sandbox.Spec{Image: evil}},
 		{name: "limits", spec: sandbox.Spec{Memory: 64 << 20, CPUs: 0.5, Pids: 100, Tmp: 1 << 20, Network: "bridge"}, want: func(c *container.InspectResponse) {
 			c.HostConfig.Memory, c.HostConfig.MemorySwap = 64<<20, 64<<20
+			c.HostConfig.ShmSize = 4 << 20
+			c.HostConfig.Sysctls["kernel.shmall"] = strconv.Itoa(27 << 20 / os.Getpagesize())
 			c.HostConfig.NanoCPUs = 5e8
 			*c.HostConfig.PidsLimit = 100
 			c.HostConfig.Tmpfs["/tmp"] = "rw,exec,nosuid,nodev,size=1048576,mode=1777"
@@ -145,6 +148,7 @@ func hardened(e *engine) *container.InspectResponse {
 		LogConfig: container.LogConfig{Type: "none"}, Runtime: e.info.DefaultRuntime,
 		Tmpfs:     map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=536870912,mode=1777"},
 		ShmSize:   64 << 20,
+		Sysctls:   map[string]string{"kernel.shmall": strconv.Itoa(448 << 20 / os.Getpagesize()), "kernel.msgmni": "256", "kernel.sem": "250 32000 32 128"},
 		Resources: container.Resources{Memory: 2 << 30, MemorySwap: 2 << 30, NanoCPUs: int64(min(2, e.info.NCPU)) * 1e9, PidsLimit: &pids},
 	}
 	return c
@@ -159,7 +163,7 @@ func facets(c *container.InspectResponse) map[string]string {
 		"health": k.Healthcheck.Test, "tty": k.Tty, "stdin": k.OpenStdin, "volumes": len(k.Volumes),
 		"network": h.NetworkMode, "ipc": h.IpcMode, "pid": h.PidMode, "uts": h.UTSMode, "remove": h.AutoRemove, "readonly": h.ReadonlyRootfs, "init": *h.Init,
 		"capadd": []string(h.CapAdd), "capdrop": []string(h.CapDrop), "security": h.SecurityOpt, "privileged": h.Privileged, "log": h.LogConfig.Type, "runtime": h.Runtime,
-		"tmpfs": h.Tmpfs, "shm": h.ShmSize, "memory": h.Memory, "swap": h.MemorySwap, "cpus": h.NanoCPUs, "pids": *h.PidsLimit,
+		"tmpfs": h.Tmpfs, "shm": h.ShmSize, "sysctls": h.Sysctls, "memory": h.Memory, "swap": h.MemorySwap, "cpus": h.NanoCPUs, "pids": *h.PidsLimit,
 		"devices": len(h.Devices), "ports": len(h.PortBindings), "ulimits": len(h.Ulimits), "binds": len(h.Binds), "groups": len(h.GroupAdd),
 	} {
 		m[name] = fmt.Sprint(v)

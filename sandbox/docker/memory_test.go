@@ -1,0 +1,106 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// TestMemoryThatNoProcessHolds fills all that stays in memory when processes have
+// ended, and then has half of the box's memory left.
+func TestMemoryThatNoProcessHolds(t *testing.T) {
+	l := launcher(t, Config{})
+	b := launch(t, l, sandbox.Spec{Memory: 256 << 20})
+	r := greet(t, b)
+	const fill = `
+for dir in /tmp /dev/shm; do head -c 1G /dev/zero >$dir/fill 2>/dev/null && echo "$dir holds 1 GB"; done
+ipcmk -M 1G 2>/dev/null && echo "a segment of 1 GB"
+n=0; while ipcmk -M 4M >/dev/null 2>&1; do ((n++)); ((n < 100)) || break; done
+echo $((n * 4 + $(du -sm /tmp | cut -f1) + $(du -sm /dev/shm | cut -f1))) $(cat /proc/sys/kernel/msgmni /proc/sys/kernel/sem)`
+	out, code := sh(t, b, r, fill)
+	var total int
+	if _, err := fmt.Sscanf(out, "%d 256 250 32000 32 128", &total); code != 0 || err != nil || total < 64 || total > 130 {
+		t.Errorf("exit %d, %q", code, out)
+	}
+	if out, code := sh(t, b, r, "head -c 100M /dev/zero | tail -c 90M | wc -c"); code != 0 || out != "94371840\n" {
+		t.Errorf("beside what is full: exit %d, %q", code, out)
+	}
+}
+
+// TestBoundsOfMemoryAreHalf does the sums.
+func TestBoundsOfMemoryAreHalf(t *testing.T) {
+	for memory := int64(16 << 20); memory < 64<<30; memory += memory / 3 {
+		for _, tmp := range []int64{1 << 20, min(defaultTmp, mostTmp(memory)), mostTmp(memory)} {
+			c := request{Memory: memory, Tmp: min(tmp, mostTmp(memory))}
+			var pages int64
+			fmt.Sscan(c.sysctls()["kernel.shmall"], &pages)
+			if sum := c.Tmp + c.shm() + pages*4096; sum > memory/2 || pages < 100 {
+				t.Errorf("%d of %d, %d pages of System V", sum, memory, pages)
+			}
+		}
+	}
+}
+
+// refusing is an engine that cannot set what belongs to the kernel, as one without
+// rights.
+type refusing struct {
+	api
+	refused int
+}
+
+func (r *refusing) ContainerCreate(ctx context.Context, c *container.Config, h *container.HostConfig, n *network.NetworkingConfig, p *ocispec.Platform, name string) (container.CreateResponse, error) {
+	if len(h.Sysctls) > 0 {
+		r.refused++
+		return container.CreateResponse{}, errors.New("OCI runtime create failed: open /proc/sys/kernel/shmall: permission denied: unknown")
+	}
+	return r.api.ContainerCreate(ctx, c, h, n, p, name)
+}
+
+// TestEngineThatRefusesSysctls has boxes all the same, and says what they lack.
+func TestEngineThatRefusesSysctls(t *testing.T) {
+	l := launcher(t, Config{})
+	e, err := l.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &refusing{api: e.api}
+	e.api = engine
+	for i, want := range []int{1, 0} {
+		b := launch(t, l, sandbox.Spec{})
+		if notes := b.Place().Notes; len(notes) != want || want == 1 && notes[0] != noteSysctls || engine.refused != 1 {
+			t.Errorf("launch %d: notes %q, refused %d times", i, notes, engine.refused)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLargeTmpIsClamped says what differs from what was asked for, and nothing where
+// nobody asked.
+func TestLargeTmpIsClamped(t *testing.T) {
+	l := launcher(t, Config{})
+	for _, c := range []struct {
+		tmp  int64
+		note string
+	}{
+		{0, ""},
+		{300 << 20, "/tmp holds 75 MB and not the 300 MB asked for: it counts as memory, of which the box has 200 MB."},
+	} {
+		b := launch(t, l, sandbox.Spec{Memory: 200 << 20, Tmp: c.tmp})
+		if notes := strings.Join(b.Place().Notes, " "); notes != c.note {
+			t.Errorf("tmp %d: %q", c.tmp, notes)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
