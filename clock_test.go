@@ -16,6 +16,7 @@ import (
 var wallClock = map[string]string{
 	"sandbox/agent/input.go: time.Unix":   "a deadline that is long past",
 	"sandbox/agent/output.go: time.Unix":  "a deadline that is long past",
+	"sandbox/docker/box.go: Unix":         "asks an engine for a few seconds of its events, to word a cause",
 	"sandbox/docker/hijack.go: time.Unix": "a deadline that is long past",
 	"sandbox/docker/keep.go: Format":      "forfeits a claim; nobody compares it",
 	"sandbox/docker/keep.go: time.Unix":   "forfeits a claim; nobody compares it",

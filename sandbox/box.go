@@ -83,6 +83,7 @@ type Box struct {
 	asked   bool          // a Ping went out since
 	beat    *time.Timer   // nil while nobody needs it
 	cause   error         // why the box is gone, nil while it is there
+	caused  chan struct{} // closed when there is a cause
 	stopped bool          // by us
 	pong    chan struct{} // closed by the next Pong, nil where nobody waits for one
 
@@ -115,7 +116,7 @@ func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spe
 func newBox(id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger) *Box {
 	b := &Box{
 		ID: id, Started: time.Now(), logs: logs, logger: logger.With("box", id), stream: stream,
-		lease: spec.Lease, runs: map[wire.ID]*Run{}, done: make(chan struct{}),
+		lease: spec.Lease, runs: map[wire.ID]*Run{}, done: make(chan struct{}), caused: make(chan struct{}),
 		gate: crowdGate(runsOf(spec.Pids)), owned: make(chan struct{}), touched: time.Now(),
 	}
 	if b.lease <= 0 {
@@ -229,9 +230,9 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	err = b.sendJSON(wire.Start, r.wireID, start)
 	r.open(b.logs)
 	if err != nil {
-		b.fail(fmt.Errorf("send a command: %w", err))
+		err = b.sent(err)
 		<-r.done
-		return nil, b.Gone()
+		return nil, err
 	}
 	r.arm()
 	return r, nil
@@ -356,6 +357,7 @@ func (b *Box) giveUp(cause error, stopped bool) (first bool) {
 		return false
 	}
 	b.cause, b.stopped = cause, stopped
+	close(b.caused)
 	if b.endAsking != nil {
 		b.endAsking()
 	}

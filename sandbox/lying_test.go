@@ -177,6 +177,7 @@ func TestRefusals(t *testing.T) {
 		`{"step":"shell"}`:            "a named shell needs bash, and box ",
 		`{"step":"shell","errno":28}`: `cannot keep the shell "dev" in box `,
 		`{"step":"tty","errno":5}`:    "cannot make a terminal in box ",
+		`{"step":"tty","errno":28}`:   "no terminal is left on the machine",
 		`{"step":"exec","errno":11}`:  "as many processes as it may have",
 		`{"step":"<b>","errno":-1}`:   "error number -1",
 		`{"step":"dir","errno":20}`:   "not a directory",

@@ -22,6 +22,9 @@ func refusal(r *Run, b wire.RefusedBody) error {
 		return Errorf(InvalidArgument, "Give a directory that exists in the box; the workspace is "+r.Box.Place.Dir+".",
 			"cannot run in the working directory %q: %s", dir, why)
 	case wire.StepTTY:
+		if b.Errno == 28 { // its /dev/pts has no limit of its own
+			why = "no terminal is left on the machine that it runs on (kernel.pty.max)"
+		}
 		return Errorf(LimitReached, "Run it without tty, or start another box.", "cannot make a terminal in box %s: %s", r.Box.ID, why)
 	case wire.StepShell:
 		if b.Errno == 0 {

@@ -1,8 +1,9 @@
 package sandbox
 
 import (
-	"fmt"
+	"errors"
 	"strings"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
@@ -52,14 +53,25 @@ func (r *Run) tell(kind wire.Kind, body any) error {
 	return r.Box.sent(r.Box.sendJSON(kind, r.wireID, body))
 }
 
-// sent makes of a frame that did not leave the end of the box.
+// sent makes of a frame that did not leave the end of the box. The reason is told by
+// who reads, who learns how the box ended; a write that failed knows only that nobody
+// is there, and the names of sockets.
 func (b *Box) sent(err error) error {
 	if err == nil {
 		return nil
 	}
-	b.fail(fmt.Errorf("speak with the agent: %w", err))
+	b.logger.Debug("a frame did not leave", "box", b.ID, "err", err)
+	select {
+	case <-b.caused:
+	case <-time.After(causeTime):
+		b.fail(errors.New("its agent takes no more"))
+	}
 	return b.Gone()
 }
+
+// causeTime is how long who reads has to tell how the box ended: longer than a backend
+// waits for that.
+const causeTime = 3 * time.Second
 
 const sigKill = 9
 

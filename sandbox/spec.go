@@ -117,11 +117,15 @@ type Mount struct {
 // the box's own text: bounded, but hostile.
 type EndedError struct {
 	ExitCode int
+	Memory   bool   // it was killed just after its memory was used up
 	Stderr   string // the last 50 lines
 }
 
 func (e *EndedError) Error() string {
 	s := "the box ended with exit code " + itoa(e.ExitCode)
+	if e.Memory {
+		s += ": it was killed just after its memory was used up"
+	}
 	if e.Stderr != "" {
 		s += "; its last words: " + quoteTail(e.Stderr)
 	}

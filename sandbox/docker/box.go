@@ -14,6 +14,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
 
 	"github.com/warmbox/warmbox/sandbox"
 )
@@ -114,6 +116,38 @@ func (b *box) await(results <-chan container.WaitResponse, errs <-chan error, at
 		case <-time.After(lastWords):
 		}
 		b.end = &sandbox.EndedError{ExitCode: int(r.StatusCode), Stderr: b.stderr.String()}
+		b.end.Memory = b.end.ExitCode == 128+9 && !b.closing.Load() && b.engine.sawOOM(b.container)
+	}
+}
+
+const (
+	// oomTime is how long before its end a box can have used up its memory for that to
+	// be why it was killed: the kernel kills at once, and an engine says so by and by.
+	oomTime = 5 * time.Second
+
+	// oomDelay is for an event that comes behind the end.
+	oomDelay = 100 * time.Millisecond
+
+	// oomPatience is how long the engine may take to say it.
+	oomPatience = time.Second
+)
+
+// sawOOM reports whether an engine has seen of late that a container's memory was used
+// up. The container need not be there any more.
+func (e *engine) sawOOM(container string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), oomPatience)
+	defer cancel()
+	now := time.Now()
+	at := func(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
+	seen, errs := e.Events(ctx, events.ListOptions{
+		Since: at(now.Add(-oomTime)), Until: at(now.Add(oomDelay)),
+		Filters: filters.NewArgs(filters.Arg("container", container), filters.Arg("event", "oom")),
+	})
+	select {
+	case <-seen:
+		return true
+	case <-errs: // also where it has no more to tell
+		return false
 	}
 }
 

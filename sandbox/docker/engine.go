@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
@@ -41,6 +42,7 @@ type api interface {
 	ContainerStart(context.Context, string, container.StartOptions) error
 	ContainerInspect(context.Context, string) (container.InspectResponse, error)
 	ContainerList(context.Context, container.ListOptions) ([]container.Summary, error)
+	Events(context.Context, events.ListOptions) (<-chan events.Message, <-chan error)
 	ContainerWait(context.Context, string, container.WaitCondition) (<-chan container.WaitResponse, <-chan error)
 	ContainerRemove(context.Context, string, container.RemoveOptions) error
 	ContainerExecCreate(context.Context, string, container.ExecOptions) (container.ExecCreateResponse, error)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/warmbox/warmbox/sandbox"
@@ -102,5 +103,26 @@ func TestLargeTmpIsClamped(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestBoxThatRanOutOfMemorySaysSo ends a box by its first process, just after its
+// memory was used up, and another one where it was not.
+func TestBoxThatRanOutOfMemorySaysSo(t *testing.T) {
+	l := launcher(t, Config{})
+	for _, memory := range []bool{true, false} {
+		b := launch(t, l, sandbox.Spec{Memory: 64 << 20})
+		r := greet(t, b)
+		if memory {
+			sh(t, b, r, "tail /dev/zero")
+		}
+		if err := b.engine.api.(*client.Client).ContainerKill(t.Context(), b.container, "KILL"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.Read()
+		if ended, ok := errors.AsType[*sandbox.EndedError](err); !ok || ended.Memory != memory || strings.Contains(err.Error(), "memory") != memory {
+			t.Errorf("memory %v: %v", memory, err)
+		}
+		b.Close()
 	}
 }
