@@ -20,8 +20,8 @@ import (
 // hideEnv makes the test program a process that hides, in a way that it names.
 const hideEnv = "WARMBOX_TEST_HIDE"
 
-// hiddenName is what the processes call themselves that hide from a test of one pid.
-func hiddenName(pid int) string { return fmt.Sprintf("hides %d", pid) }
+// hiddenName is what the processes of one test call themselves, in 15 bytes.
+func hiddenName(nth int) string { return fmt.Sprintf("hides %d %d", os.Getpid(), nth) }
 
 // An init runs on the program's first thread, which is what some ways need.
 func init() {
@@ -67,12 +67,12 @@ func hop(times int) {
 	}
 }
 
-// hidden counts the processes that hide.
-func hidden() (n int) {
+// hidden counts the processes of one name.
+func hidden(called string) (n int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, name := range names {
 		comm, _ := os.ReadFile(name)
-		if string(comm) == hiddenName(os.Getpid())+"\n" {
+		if string(comm) == called+"\n" {
 			n++
 		}
 	}
@@ -86,16 +86,25 @@ func TestHiddenProcessesAreLeftOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, hide := range []struct {
+	for i, hide := range []struct {
 		way, cmd string
 		rounds   int
+		beside   bool // another run
 	}{
-		{"headless", "setsid $SELF >/dev/null 2>&1 & sleep 0.2; exit 7", 2},
-		{"chain", "setsid $SELF >/dev/null 2>&1 </dev/null & sleep 0.1; exit 7", 8},
-		{"sibling", "exec $SELF", 2},
+		{"headless", "setsid $SELF >/dev/null 2>&1 & sleep 0.2; exit 7", 1, false},
+		{"headless", "setsid $SELF >/dev/null 2>&1 & sleep 0.2; exit 7", 1, true},
+		{"chain", "setsid $SELF >/dev/null 2>&1 </dev/null & sleep 0.1; exit 7", 6, false},
+		{"chain", "setsid $SELF >/dev/null 2>&1 </dev/null & sleep 0.1; exit 7", 4, true},
+		{"sibling", "exec $SELF", 1, false},
+		{"sibling", "exec $SELF", 1, true},
 	} {
-		t.Run(hide.way, func(t *testing.T) {
-			h := start(t, "SELF="+self, hideEnv+"="+hide.way+" "+hiddenName(os.Getpid()))
+		t.Run(fmt.Sprintf("%s, beside another run: %v", hide.way, hide.beside), func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			called := hiddenName(i)
+			h := start(t, "SELF="+self, hideEnv+"="+hide.way+" "+called)
+			if hide.beside {
+				h.until(h.run(wire.StartBody{Cmd: "echo up; exec sleep 60"}), "up")
+			}
 			for range hide.rounds {
 				id := h.run(wire.StartBody{Cmd: hide.cmd})
 				if _, exit := h.until(id, ""); !exit.Open || len(exit.Leftover) == 0 {
@@ -108,7 +117,7 @@ func TestHiddenProcessesAreLeftOver(t *testing.T) {
 					}
 				}
 				for range 5 {
-					if n := hidden(); n > 0 {
+					if n := hidden(called); n > 0 {
 						t.Fatalf("%d processes outlive their run", n)
 					}
 					time.Sleep(5 * time.Millisecond)
