@@ -1,7 +1,9 @@
 package hostcode
 
 import (
+	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -31,14 +33,14 @@ func (s *scan) settings(file, git string, tree *string, depth int) {
 	}
 	for _, x := range list {
 		switch {
+		case x.executes():
+			s.program(x.value, git, s.base(git, *tree))
 		case strings.HasPrefix(x.value, "~"), strings.HasPrefix(x.value, "%("):
 			// in a home or in git's own directory
 		case (x.section == "include" || x.section == "includeif") && x.name == "path" && x.value != "":
 			s.settings(s.follow(path.Dir(real), x.value, git), git, tree, depth+1)
 		case x.section == "core" && x.name == "hookspath" && x.value != "":
 			s.hooks(s.base(git, *tree), x.value, git)
-		case x.executes():
-			s.program(x.value, git, s.base(git, *tree))
 		}
 	}
 }
@@ -68,34 +70,95 @@ func (x setting) executes() bool {
 	return slices.Contains(names, "*") || slices.Contains(names, x.name)
 }
 
-// interpreters are programs whose first argument is one too.
-var interpreters = []string{"bash", "bun", "dash", "deno", "env", "exec", "fish", "ksh", "lua", "node", "perl", "php", "pwsh", "ruby", "sh", "zsh"}
+// maxBases bounds the directories of one command line in which its words may name
+// files.
+const maxBases = 8
 
-// program takes the files of the workspace that a command line names as what it
-// runs. Words behind those are what it runs on.
+// program takes the files of the workspace that a command line names. Which of them
+// it executes, only the shell and the programs know: all are taken that a word can
+// mean, where the command begins or in a directory that the line names before.
 func (s *scan) program(line, git, base string) {
-	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\n\"'!;|&()", r) })
-	script := false
-	for _, word := range words {
-		name := path.Base(word)
-		runs := slices.Contains(interpreters, name) || strings.HasPrefix(name, "python")
-		if strings.Contains(word, "/") && !runs || script && !strings.HasPrefix(word, "-") && !runs {
-			if info := s.lstatAt(base, word, git); info {
-				s.part(base, word, git)
+	bases := []string{base}
+	if git != base {
+		bases = append(bases, git)
+	}
+	for _, word := range words(line) {
+		for _, dir := range bases {
+			real, info := s.lstatAt(dir, word, git)
+			switch {
+			case info == nil:
+			case info.Mode().IsRegular():
+				s.part(dir, word, git)
+			case info.IsDir() && len(bases) < maxBases && !slices.Contains(bases, real):
+				bases = append(bases, real)
 			}
 		}
-		script = runs || script && strings.HasPrefix(word, "-")
 	}
 }
 
-// lstatAt reports whether a path leads to a regular file of the workspace.
-func (s *scan) lstatAt(base, name, repo string) bool {
-	real := s.follow(base, name, repo)
-	if real == "" {
-		return false
+// expansion is what a shell puts something else for: $(pwd), `pwd`, $PWD, ${PWD}.
+// Of variable it is the name alone, so that what stands beside that is seen.
+var (
+	expansion = regexp.MustCompile("\\$\\([^()]*\\)|`[^`]*`|\\$\\{[^{}]*\\}|\\$\\w+|\\$[^({]")
+	variable  = regexp.MustCompile(`\$\{\w+:?[-+=?]?|\$\w+`)
+)
+
+// words returns what of a command line can name a file: its words as a shell has
+// them, for names with blanks, and what stands between all that means something to
+// one. What follows an expansion is taken for relative: it mostly stands for the
+// directory.
+func words(line string) (list []string) {
+	const maxNested = 4
+	outer := line
+	for range maxNested {
+		outer = expansion.ReplaceAllString(outer, "\x00")
 	}
-	info := s.lstat(real)
-	return info != nil && info.Mode().IsRegular()
+	for _, word := range append(shellWords(outer), strings.FieldsFunc(outer, splits)...) {
+		for i, piece := range strings.Split(word, "\x00") {
+			if i > 0 {
+				piece = strings.TrimLeft(piece, "/")
+			}
+			list = append(list, piece)
+		}
+	}
+	list = append(list, strings.FieldsFunc(variable.ReplaceAllString(line, " "), splits)...)
+	return slices.DeleteFunc(list, func(word string) bool { return strings.Trim(word, "./") == "" })
+}
+
+func splits(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`\\!;|&()<>{}[]=:,*?$", r) }
+
+// shellWords splits at blanks that are not quoted, and at what ends a command.
+func shellWords(line string) (list []string) {
+	var word strings.Builder
+	quote := rune(0)
+	escaped := false
+	for _, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped = true
+		case r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		case quote == 0 && strings.ContainsRune(" \t\r\n!;|&()<>", r):
+			list = append(list, word.String())
+			word.Reset()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	return append(list, word.String())
+}
+
+// lstatAt tells of what a path leads to in the workspace, nil where there is nothing.
+func (s *scan) lstatAt(base, name, repo string) (real string, info fs.FileInfo) {
+	if real = s.follow(base, name, repo); real == "" {
+		return "", nil
+	}
+	return real, s.lstat(real)
 }
 
 // parse reads a file of git's settings. What git would refuse is read as far as it

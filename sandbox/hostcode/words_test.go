@@ -1,0 +1,30 @@
+package hostcode
+
+import (
+	"slices"
+	"testing"
+)
+
+// Whatever way a shell may write it, a file that a setting names is found.
+func TestProgramsInAllSpellings(t *testing.T) {
+	for value, want := range map[string]string{
+		`$(git rev-parse --show-toplevel)/tools/tc`: "tools/tc", `"$(git rev-parse --show-toplevel)/tools/tc"`: "tools/tc", `"$(pwd)/t/s 1"`: "t/s 1",
+		"$PWD/t/j": "t/j", "${PWD}/t/j": "t/j", "`pwd`/t/r": "t/r", "sh<t/p": "t/p", "cd t && ./e": "t/e", "cd a;cd b;./c": "a/b/c",
+		"${GIT_DIR:-.git}/../t/o": "t/o", ". t/q": "t/q", `"t/s 1"`: "t/s 1", `t/s\ 1`: "t/s 1", "'t/s 1' x": "t/s 1", "env X=1 t/h": "t/h",
+		"sh -c 'exec t/d \"$@\"' -": "t/d", "!f() { t/g; }; f": "t/g", "python3 -I -B t/i": "t/i", "t/f | cat": "t/f", "bash ./t/n %O": "t/n",
+		"node --require=t/l x": "t/l", "echo {t/b,x}": "t/b", "~/x; t/a": "t/a", "%(prefix)/x || t/a": "t/a", "make -C t m": "t/m",
+		"sh script": "script", "eval $(t/a)": "t/a", "x >t/out": "t/out", "${X:-t/p}": "t/p", "t/a\tx": "t/a",
+	} {
+		y := newYard(t)
+		y.repo(".")
+		y.write(want, "#!/bin/sh\n")
+		y.git(".", "config", "diff.x.textconv", value)
+		places := Look(y.dir).Places
+		if !slices.ContainsFunc(places, func(p Place) bool { return p.Path == want && p.Kind == Plain }) {
+			t.Errorf("%s: %s is not found", value, want)
+		}
+		if slices.ContainsFunc(places, func(p Place) bool { return p.Path == "file" }) {
+			t.Errorf("%s: a file that it does not name is found", value)
+		}
+	}
+}
