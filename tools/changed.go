@@ -82,8 +82,8 @@ func pathNames(names []string, more int) string {
 // or move one that a covered path is in.
 var coverErrors = []string{"read-only file system", "device or resource busy"}
 
-// coverHint tells a command that failed why it may have: a line of its output says
-// so of a path that is covered. Output is a stranger's, so that it is only looked at.
+// coverHint tells why something in a command may have failed: a line of its output
+// says so of a path that is covered. Output is a stranger's, so that it is only looked at.
 func coverHint(covered []string, outputs ...string) string {
 	if len(covered) == 0 {
 		return ""

@@ -244,11 +244,11 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 	r.hint(changedHint(news)...)
 	s.summarize(ctx, run, &r)
 	r.fit(run.Output, limits)
-	if r.Code == execFailed {
-		if hint := coverHint(run.Box.Place.Covered, r.Stderr, r.Stdout); hint != "" {
-			r.hint(hint)
-			r.fit(run.Output, limits)
-		}
+	// Whatever the exit code: a line goes on after a command that failed, and git
+	// itself ends with 0 after some writes that were refused.
+	if hint := coverHint(run.Box.Place.Covered, r.Stderr, r.Stdout); hint != "" {
+		r.hint(hint)
+		r.fit(run.Output, limits)
 	}
 	return r, nil
 }

@@ -1,0 +1,43 @@
+package tools
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+)
+
+// A coverer is a Launcher whose boxes say that they cover .envrc.
+type coverer struct{ sandbox.Launcher }
+
+func (c coverer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
+	stream, err := c.Launcher.Launch(ctx, id, spec)
+	return covering{stream}, err
+}
+
+type covering struct{ io.ReadWriteCloser }
+
+func (c covering) Place() sandbox.Place {
+	place := c.ReadWriteCloser.(sandbox.Placed).Place()
+	place.Covered = []string{".envrc"}
+	return place
+}
+
+// Who chains commands hears of a write that was refused although the last one of
+// them worked.
+func TestCoverHintWhateverTheExitCode(t *testing.T) {
+	c := connect(t, &Set{Manager: boxtest.Manager(t, coverer{boxtest.Agent(t)}, sandbox.Spec{})})
+	for cmd, want := range map[string]bool{
+		"echo 'bash: line 1: .envrc: Read-only file system' >&2; true": true,
+		"echo 'bash: line 1: .envrc: Read-only file system'; exit 1":   true,
+		"echo .envrc": false,
+	} {
+		a := callTool(t, c, "exec", `{"cmd":"`+cmd+`"}`)
+		if hint, _ := a.fields["hint"].(string); strings.Contains(hint, "protect") != want {
+			t.Errorf("%s: hint %q", cmd, hint)
+		}
+	}
+}
