@@ -105,7 +105,7 @@ func newLookout(b *Box, spec Spec) *lookout {
 	l.paths, l.spare = Protected(spec.Protect)
 	found := b.Place.Found
 	if found == nil {
-		found = new(hostcode.Look(l.dir))
+		found = new(hostcode.Look(l.dir, l.paths...))
 	}
 	if !found.Complete() {
 		b.Place.Notes = append(slices.Clip(b.Place.Notes), noteUnseen(*found))
@@ -130,7 +130,14 @@ func Protected(list []string) (paths, spare []string) {
 			paths = append(paths, p)
 		}
 	}
-	return paths, spare
+	return slices.DeleteFunc(paths, func(p string) bool { return Spared(spare, path.Clean(filepath.ToSlash(p))) }), spare
+}
+
+// Look finds what of a workspace the host may execute besides the protected paths
+// themselves.
+func Look(dir string, protect []string) hostcode.Found {
+	paths, _ := Protected(protect)
+	return hostcode.Look(dir, paths...)
 }
 
 // Spared reports whether a path is one of those that are left out, or in one.
@@ -240,7 +247,7 @@ func (l *lookout) watch(last bool) {
 func (l *lookout) since(news *News) {
 	before := l.looks
 	l.looks = l.look()
-	paths, blind := l.known.News(hostcode.Look(l.dir))
+	paths, blind := l.known.News(hostcode.Look(l.dir, l.paths...))
 	for name, is := range l.looks {
 		if is != before[name] {
 			paths = append(paths, path.Clean(name))

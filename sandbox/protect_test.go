@@ -42,7 +42,7 @@ func TestLookout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if news, want := hear(l), []string{".envrc", ".git/config", ".git/hooks", ".vscode", "new/.git"}; !slices.Equal(news, want) {
+	if news, want := hear(l), []string{".envrc", ".git/config", ".git/hooks", ".vscode", "new/.git", "out"}; !slices.Equal(news, want) {
 		t.Errorf("the news are %q, want %q", news, want)
 	}
 	if news := hear(l); news != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ func (p *plan) cover(spec sandbox.Spec) (err error) {
 	if !sandbox.Watched(spec) {
 		return nil
 	}
-	found := hostcode.Look(p.request.Workspace)
+	found := sandbox.Look(p.request.Workspace, spec.Protect)
 	p.found = &found
 	list, open := protected(spec.Protect, found)
 	var left []string
@@ -66,7 +67,10 @@ func protected(protect []string, found hostcode.Found) (list, open []string) {
 			list = append(list, place.Path)
 		}
 	}
-	return slices.DeleteFunc(list, func(name string) bool { return sandbox.Spared(spared, name) }), open
+	// A link within what is covered stays as it is.
+	return list, slices.DeleteFunc(open, func(name string) bool {
+		return slices.ContainsFunc(list, func(dir string) bool { return strings.HasPrefix(name, path.Clean(dir)+"/") }) && utf8.ValidString(name)
+	})
 }
 
 // noteOpen names what commands can change although the host may execute it.
@@ -80,7 +84,7 @@ func noteOpen(names []string) string {
 	if more := len(names) - most; more > 0 {
 		s += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("Commands can change %s, from which git on the user's machine takes what it executes: "+
+	return fmt.Sprintf("Commands can change %s, from which programs of the user's machine take what they execute: "+
 		"these are symbolic links, names that are not UTF-8, or more than the %d mounts that a container gets for this.", s, maxCovers)
 }
 

@@ -175,7 +175,7 @@ func TestProtectedIsBoundedAndSaysSo(t *testing.T) {
 		t.Errorf("what is left out of protect is %q", text)
 	}
 	notes := strings.Join(b.Place().Notes, "\n")
-	for _, want := range []string{`"bad\xff/.git/config"`, "y/.git", "more, from which git", "200 mounts"} {
+	for _, want := range []string{`"bad\xff/.git/config"`, "y/.git", "more, from which programs", "200 mounts"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q: %s", want, notes)
 		}

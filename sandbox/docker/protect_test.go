@@ -252,3 +252,38 @@ func TestWorkspaceOfRoot(t *testing.T) {
 		launch(t, l, spec).Close()
 	}
 }
+
+// A protected name that is a symbolic link cannot be covered, and is named; what it
+// leads to is covered, as is what links in a protected directory lead to.
+func TestTargetsOfProtectedLinksStay(t *testing.T) {
+	files := []string{"real.json", "vs/tasks.json", "env.sh", "claude.json", "hooks/run", "a/b/settings", "spared"}
+	dir := lay(t, append(files, ".claude/x", "other")...)
+	for link, target := range map[string]string{
+		".mcp.json": "real.json", ".vscode": "vs", ".envrc": "second", "second": dir + "/env.sh", ".claude/settings.json": "../claude.json",
+		".claude/hooks": "../hooks", ".claude/all": "..", ".claude/near": "far", ".claude/far": "../claude.json", "deep": "a", ".idea": "/etc", ".profile": "absent", ".zshrc": "spared",
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own(t, dir)
+	list := []string{".mcp.json", ".vscode", ".envrc", ".claude", "deep/b/settings", ".idea", ".profile", ".zshrc", "!spared"}
+	b := launch(t, launcher(t, Config{ForcePath: pathSocket}), sandbox.Spec{Workspace: dir, Protect: list})
+	out, code := sh(t, b, greet(t, b), `for f in `+strings.Join(files, " ")+`; do (echo evil >$f; rm -f $f; mv ${f%/*} moved) 2>/dev/null; done; echo evil >other; ls`)
+	if code != 0 {
+		t.Error(out)
+	}
+	for _, name := range files {
+		text, _ := os.ReadFile(filepath.Join(dir, name))
+		if (string(text) == name) == (name == "spared") {
+			t.Errorf("%s is %q now", name, text)
+		}
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "other")); string(text) != "evil\n" {
+		t.Errorf("what nothing leads to is %q", text)
+	}
+	notes := strings.Join(b.Place().Notes, "\n")
+	if want := "Commands can change .envrc, .idea, .mcp.json, .profile, .vscode and "; !strings.Contains(notes, want) || strings.Contains(notes, ".claude") {
+		t.Errorf("the notes lack %q: %s", want, notes)
+	}
+}

@@ -75,10 +75,11 @@ type Found struct {
 func (f Found) Complete() bool { return len(f.Unseen) == 0 }
 
 // Look looks through the workspace in a directory. One that is not there has
-// nothing in it.
-func Look(dir string) Found { return look(dir, MaxEntries, MaxTime) }
+// nothing in it. Of the paths that are named besides, which are to stay as they are,
+// it finds what links in the place of them, on the way to them and in them lead to.
+func Look(dir string, named ...string) Found { return look(dir, MaxEntries, MaxTime, named...) }
 
-func look(dir string, entries int, limit time.Duration) Found {
+func look(dir string, entries int, limit time.Duration, named ...string) Found {
 	begin := time.Now()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -88,6 +89,9 @@ func look(dir string, entries int, limit time.Duration) Found {
 	s := &scan{
 		root: root, names: rootNames(dir), left: entries, deadline: begin.Add(limit), bytes: maxNames,
 		places: map[string]Place{}, seen: map[string]bool{}, unseen: map[string]bool{},
+	}
+	for _, name := range named {
+		s.named(path.Clean(filepath.ToSlash(name)))
 	}
 	s.walk()
 	f := Found{Took: time.Since(begin)}
@@ -404,6 +408,61 @@ func (s *scan) add(name, repo string, info fs.FileInfo) {
 		mark = "directory" // what is in it counts, and that is not always looked at
 	}
 	s.places[name] = Place{Path: name, Repo: repo, Kind: kind, stamp: mark}
+}
+
+// named takes what a path that is to stay as it is leads to by links. Itself it is
+// no place: who named it knows it.
+func (s *scan) named(name string) {
+	real := s.follow(".", name, "")
+	if real == "" || real == "." {
+		return
+	}
+	if real == name {
+		s.links(real)
+	} else {
+		s.target(name, real)
+	}
+}
+
+// links takes what the links below a directory lead to. They themselves stay as they
+// are with the directory.
+func (s *scan) links(dir string) {
+	if info := s.lstat(dir); info == nil || !info.IsDir() || s.seen["links "+dir] {
+		return
+	}
+	s.seen["links "+dir] = true
+	s.list(dir, func(e fs.DirEntry) {
+		name := path.Join(dir, e.Name())
+		switch {
+		case !s.fits(name):
+			s.skip(name)
+		case e.IsDir():
+			s.links(name)
+		case e.Type() == fs.ModeSymlink:
+			text, err := s.root.Readlink(filepath.FromSlash(name))
+			if err != nil {
+				return
+			}
+			if real := s.follow(dir, filepath.ToSlash(text), ""); real != "" {
+				s.target(name, real)
+			}
+		}
+	})
+}
+
+// target takes what a link leads to, unless the link is in it: a mount of that would
+// hold all that is around the link.
+func (s *scan) target(link, real string) {
+	info := s.lstat(real)
+	if info == nil || real == "." || strings.HasPrefix(link, real+"/") {
+		return
+	}
+	s.add(real, "", info)
+	if p := s.places[real]; p.Kind == Plain && info.IsDir() && p.stamp == "directory" {
+		p.stamp = stamp(info)
+		s.places[real] = p
+	}
+	s.links(real)
 }
 
 // follow returns where a path leads that is relative to a directory or absolute,
