@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -61,11 +62,15 @@ type look struct {
 	time time.Time
 }
 
+// NewsMessage is the message of the log that tells of News when they are found.
+const NewsMessage = "workspace changed where the host may run it"
+
 // News is what appeared in a workspace, or became another, that the host may run,
 // whoever did it. Its paths are a stranger's words.
 type News struct {
 	Paths []string // in the workspace; some, in their order
 	More  int      // how many others
+	Gone  []string // those of Paths that are not there any more
 	Blind bool     // from now on not all of the workspace is looked at
 
 	During     []string // commands of the box that ran in the time in which it happened
@@ -73,10 +78,11 @@ type News struct {
 }
 
 // None reports whether there is nothing to tell.
-func (n News) None() bool { return len(n.Paths) == 0 && !n.Blind }
+func (n News) None() bool { return len(n.Paths) == 0 && n.More == 0 && !n.Blind }
 
 func (n *News) add(m News) {
 	n.Paths, n.More = merge(n.Paths, n.More, m.Paths, m.More, maxNews)
+	n.Gone, _ = merge(n.Gone, 0, m.Gone, 0, maxNews)
 	n.During, n.MoreDuring = merge(n.During, n.MoreDuring, m.During, m.MoreDuring, maxDuring)
 	n.Blind = n.Blind || m.Blind
 }
@@ -226,7 +232,7 @@ func (l *lookout) watch(last bool) {
 	begin := time.Now()
 	l.since(&news)
 	if !news.None() {
-		l.box.logger.Warn("workspace changed where the host may run it", "paths", news.Paths, "more", news.More, "during", news.During, "blind", news.Blind)
+		l.box.logger.Warn(NewsMessage, "paths", l.masked(news.Paths), "more", news.More, "during", news.During, "blind", news.Blind)
 	}
 
 	l.mu.Lock()
@@ -263,7 +269,7 @@ func (l *lookout) since(news *News) {
 		}
 		top = append(top, name)
 		if len(news.Paths) < maxNews {
-			news.Paths = append(news.Paths, l.box.secrets.Text(name))
+			news.Paths = append(news.Paths, name)
 		} else {
 			news.More++
 		}
@@ -285,9 +291,47 @@ func (l *lookout) take(patience time.Duration) (news News) {
 		}
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	news, l.news = l.news, News{}
+	l.mu.Unlock()
+	if len(news.Paths) > 0 {
+		l.settle(&news)
+	}
 	return news
+}
+
+// settle says which of the news are not there any more, and leaves out what git's own
+// commands put there and took away.
+func (l *lookout) settle(news *News) {
+	there := func(string) bool { return false }
+	if root, err := os.OpenRoot(l.dir); err == nil {
+		defer root.Close()
+		there = func(name string) bool {
+			_, err := root.Lstat(filepath.FromSlash(name))
+			return !errors.Is(err, fs.ErrNotExist)
+		}
+	}
+	var left, gone []string
+	for _, name := range news.Paths {
+		is := there(name)
+		if !is && hostcode.Passing(name) {
+			continue
+		}
+		left = append(left, name)
+		if !is {
+			gone = append(gone, name)
+		}
+	}
+	news.Paths, news.Gone = l.masked(left), l.masked(gone)
+	if news.None() {
+		*news = News{}
+	}
+}
+
+func (l *lookout) masked(names []string) (list []string) {
+	for _, name := range names {
+		list = append(list, l.box.secrets.Text(name))
+	}
+	return list
 }
 
 // begin begins a look where one is due, and returns what is closed at the end of the

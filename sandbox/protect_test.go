@@ -56,6 +56,53 @@ func TestLookout(t *testing.T) {
 	}
 }
 
+// What is gone by the time it is told of is said to be, and what git's own commands
+// took away again is told of to nobody.
+func TestNewsThatAreGone(t *testing.T) {
+	dir := t.TempDir()
+	todo, rc := filepath.Join(dir, ".git/rebase-merge/git-rebase-todo"), filepath.Join(dir, ".envrc")
+	write := func() {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(todo), 0o755), os.WriteFile(todo, nil, 0o644), os.WriteFile(rc, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := watching(Spec{Workspace: dir, Protect: []string{".envrc"}})
+	defer l.close()
+	for _, c := range []struct {
+		remove     []string
+		news, gone string
+	}{
+		{nil, ".envrc .git/rebase-merge/git-rebase-todo", ""},
+		{[]string{rc, todo}, ".envrc", ".envrc"},
+		{[]string{filepath.Dir(todo)}, ".envrc", ""},
+	} {
+		write()
+		l.wake("e-1")
+		l.watch(false)
+		for _, name := range c.remove {
+			os.RemoveAll(name)
+		}
+		news := l.take(0)
+		if strings.Join(news.Paths, " ") != c.news || strings.Join(news.Gone, " ") != c.gone {
+			t.Errorf("without %q: %+v", c.remove, news)
+		}
+		os.RemoveAll(rc)
+		os.RemoveAll(todo)
+		l.watch(false)
+	}
+	write()
+	os.Remove(rc)
+	l.watch(false)
+	os.RemoveAll(todo)
+	if news := l.take(0); len(news.During) > 0 || !news.None() {
+		t.Errorf("of a rebase that is over: %+v", news)
+	}
+}
+
 // A look that takes longer than somebody waits goes on without them, and no other
 // one begins before its share of the time is over.
 func TestLookoutKeepsNobody(t *testing.T) {

@@ -43,9 +43,17 @@ func changedPaths(n sandbox.News) (list []string) {
 // them.
 func changedHint(n sandbox.News) []string {
 	var list []string
-	if len(n.Paths) > 0 {
-		list = append(list, fmt.Sprintf("%s%s appeared or changed in the workspace. Programs of the user's machine may run such files: "+
-			"say so, that the user can read them first.", during(n), pathNames(n.Paths, n.More)))
+	switch names := pathNames(n.Paths, n.More); {
+	case names == "":
+	case n.More == 0 && len(n.Gone) == len(n.Paths):
+		list = append(list, fmt.Sprintf("%s%s appeared or changed in the workspace, and is gone again. Programs of the user's machine may have run it meanwhile: say so.", during(n), names))
+	default:
+		s := fmt.Sprintf("%s%s appeared or changed in the workspace. Programs of the user's machine may run such files: "+
+			"say so, that the user can read them first.", during(n), names)
+		if len(n.Gone) > 0 {
+			s += " Gone again: " + pathNames(n.Gone, 0) + "."
+		}
+		list = append(list, s)
 	}
 	if n.Blind {
 		list = append(list, fmt.Sprintf("%sthe workspace became larger than what is looked at for what git on the user's machine may execute: "+

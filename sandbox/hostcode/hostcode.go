@@ -333,10 +333,16 @@ func (s *scan) workTree(git string) string {
 	return ""
 }
 
+const todoList = "rebase-merge/git-rebase-todo"
+
+// Passing reports whether a path is one of what git's own commands put into a
+// repository and take away when they are done.
+func Passing(name string) bool { return strings.HasSuffix(name, "/"+todoList) }
+
 // todo takes the list of a rebase under way, whose "exec" lines run when somebody
 // has it go on. Commands that rebase write it: it is not one to protect.
 func (s *scan) todo(git string) {
-	name := path.Join(git, "rebase-merge/git-rebase-todo")
+	name := path.Join(git, todoList)
 	if info := s.lstat(name); info != nil {
 		s.places[name] = Place{Path: name, Repo: git, Kind: Todo, stamp: stamp(info)}
 	}
