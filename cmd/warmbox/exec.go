@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
@@ -46,7 +48,12 @@ func execCommand() command {
 
 func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	c.warnOfVariables()
-	manager, err := newManager(c.config, c.log)
+	var news heldNews
+	log := c.log
+	if c.config.Log.File == "" {
+		log = slog.New(newsHolder{c.log.Handler(), &news})
+	}
+	manager, err := newManager(c.config, log)
 	if err != nil {
 		return tools.ExecResult{}, err
 	}
@@ -64,7 +71,56 @@ func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	// Nobody asks again for a command that still runs, so this call waits for
 	// its end.
 	set.Wait = time.Duration(c.config.Exec.Timeout) + time.Minute
-	return set.Exec(ctx, "", tools.ExecArgs{Cmd: commandLine(c.args)}, c.passedInput())
+	r, err := set.Exec(ctx, "", tools.ExecArgs{Cmd: commandLine(c.args)}, c.passedInput())
+	news.release(len(r.Changed) == 0)
+	return r, err
+}
+
+// heldNews are the lines of the log that tell of changed files. The result tells of
+// them too, to the same person: they are held until it is known whether it does.
+type heldNews struct {
+	mu    sync.Mutex
+	over  bool
+	lines []func() error
+}
+
+// release writes what was held, or drops it. What comes later is written.
+func (n *heldNews) release(write bool) {
+	n.mu.Lock()
+	lines := n.lines
+	n.over, n.lines = true, nil
+	n.mu.Unlock()
+	for _, line := range lines {
+		if write {
+			line()
+		}
+	}
+}
+
+type newsHolder struct {
+	slog.Handler
+	news *heldNews
+}
+
+func (h newsHolder) Handle(ctx context.Context, r slog.Record) error {
+	h.news.mu.Lock()
+	hold := r.Message == sandbox.NewsMessage && !h.news.over
+	if hold {
+		h.news.lines = append(h.news.lines, func() error { return h.Handler.Handle(ctx, r) })
+	}
+	h.news.mu.Unlock()
+	if hold {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h newsHolder) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return newsHolder{h.Handler.WithAttrs(attrs), h.news}
+}
+
+func (h newsHolder) WithGroup(name string) slog.Handler {
+	return newsHolder{h.Handler.WithGroup(name), h.news}
 }
 
 // execFailure returns what is left to say about an error. A program that reads
