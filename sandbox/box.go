@@ -62,6 +62,7 @@ type Box struct {
 	shells   map[string]*gate // its named shells; guarded by mu
 	common   *gate            // of those of all boxes, may be nil
 	lookout  *lookout         // may be nil
+	deeds    *deeds           // of all boxes, may be nil
 
 	logs   *rawlog.Store
 	logger *slog.Logger
@@ -282,6 +283,7 @@ func (b *Box) add(r *Run) error {
 	}
 	b.runs[r.wireID] = r
 	b.uses++
+	b.deeds.begin()
 	b.touched = time.Now()
 	b.armHeartbeat()
 	b.disk.wake()

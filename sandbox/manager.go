@@ -75,7 +75,8 @@ type Manager struct {
 	history   history
 	allowed   allowances
 	late      []lateNews // of boxes that have ended
-	runs      *gate      // of all boxes, nil until the first box is wanted
+	deeds     deeds
+	runs      *gate // of all boxes, nil until the first box is wanted
 }
 
 type tenancy struct {
@@ -193,6 +194,7 @@ func (m *Manager) adopt(box *Box, owner string, req Request, spec Spec, err erro
 // furnish gives a box what all boxes of the Manager share.
 func (m *Manager) furnish(b *Box, spec Spec) {
 	b.history, b.secrets, b.common = &m.history, m.Secrets, m.runs
+	b.deeds = &m.deeds
 	b.commands, b.allowed, b.audit = m.Commands, &m.allowed, m.newAudit()
 	b.disk = newDiskWatch(b, m.MinFree, fillable(spec, b.Place))
 }

@@ -5,7 +5,11 @@ import (
 	"context"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/hostcode"
 )
 
 // Pool says how many boxes stand ready before anybody asks for one. A box goes
@@ -65,6 +69,7 @@ type warmBox struct {
 	*Box
 	image     string      // as its Spec has it
 	workspace os.FileInfo // that was there when it started; nil where somebody named none
+	begun     int64       // commands that had begun when its workspace was looked at; unsettled where one of them may have gone on
 }
 
 // hasWorkspace reports whether the box has what lies at a path now. A directory
@@ -180,6 +185,7 @@ func (m *Manager) fill(ctx context.Context, image string) {
 	spec, err := m.spec(Request{Image: image})
 	var box *Box
 	var workspace os.FileInfo
+	begun := m.begun()
 	if err == nil {
 		if spec.Workspace != "" {
 			workspace, _ = os.Stat(spec.Workspace) // where it is not there no box starts
@@ -202,7 +208,7 @@ func (m *Manager) fill(ctx context.Context, image string) {
 		m.pending.Go(box.Close)
 	default:
 		p.forgive()
-		p.ready = append(p.ready, warmBox{box, image, workspace})
+		p.ready = append(p.ready, warmBox{box, image, workspace, begun})
 		m.pending.Go(func() { m.watchWarm(box) })
 	}
 }
@@ -236,14 +242,63 @@ func (m *Manager) takeWarm(ctx context.Context, req Request) *Box {
 		return nil // no box that stands was made so
 	}
 	image := cmp.Or(req.Image, m.Defaults.Image)
+	look := sync.OnceValue(func() hostcode.Found { return Look(m.Defaults.Workspace, m.Defaults.Protect) })
 	for {
 		w, ok := m.popWarm(image)
-		if !ok || w.hasWorkspace(m.Defaults.Workspace) && w.answers(ctx, pingTime) {
+		if !ok || w.hasWorkspace(m.Defaults.Workspace) && m.protects(w, look) && w.answers(ctx, pingTime) {
 			m.tally(image, ok)
 			return w.Box
 		}
 		m.pending.Go(w.Close)
 	}
+}
+
+// protects reports whether a box that stands has all protected that one has which
+// starts now. The whole workspace is looked at only where a command can have changed
+// it since that box was started.
+func (m *Manager) protects(w warmBox, look func() hostcode.Found) bool {
+	if w.lookout == nil {
+		return true
+	}
+	return w.lookout.stands() && (w.begun == m.deeds.begun.Load() || w.lookout.knows(look()))
+}
+
+// deeds are what commands have done in all boxes of a Manager.
+type deeds struct {
+	begun atomic.Int64 // commands
+	left  atomic.Bool  // processes may go on though their commands have ended
+}
+
+func (d *deeds) begin() {
+	if d != nil {
+		d.begun.Add(1)
+	}
+}
+
+func (d *deeds) goOn() {
+	if d != nil {
+		d.left.Store(true)
+	}
+}
+
+// unsettled is no number of commands.
+const unsettled = -1
+
+// begun returns how many commands have begun, or unsettled where anything of them may
+// go on.
+func (m *Manager) begun() int64 {
+	n := m.deeds.begun.Load()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.boxes {
+		if t.box.busy() {
+			return unsettled
+		}
+	}
+	if m.deeds.left.Load() {
+		return unsettled
+	}
+	return n
 }
 
 // popWarm takes the oldest box of an image.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -40,6 +41,8 @@ type lookout struct {
 	dir   string
 	paths []string // protected, without those that begin with "!"
 	spare []string // what is left out of it all
+
+	first map[string]fs.FileInfo // what was at those paths when the box had started
 
 	mu      sync.Mutex
 	known   *hostcode.Known // used by who looks
@@ -117,6 +120,7 @@ func newLookout(b *Box, spec Spec) *lookout {
 		b.Place.Notes = append(slices.Clip(b.Place.Notes), noteUnseen(*found))
 	}
 	l.known, l.cost, l.looks = hostcode.Learn(*found), found.Took, l.look()
+	l.first = l.lstat()
 	return l
 }
 
@@ -171,17 +175,41 @@ func limits() string {
 // workspace.
 func (l *lookout) look() map[string]look {
 	looks := make(map[string]look, len(l.looks))
+	for path, info := range l.lstat() {
+		looks[path] = look{info.Mode(), info.Size(), info.ModTime()}
+	}
+	return looks
+}
+
+func (l *lookout) lstat() map[string]fs.FileInfo {
+	infos := make(map[string]fs.FileInfo, len(l.paths))
 	root, err := os.OpenRoot(l.dir)
 	if err != nil {
-		return looks // a workspace that is gone has nothing to protect
+		return infos // a workspace that is gone has nothing to protect
 	}
 	defer root.Close()
 	for _, path := range l.paths {
 		if info, err := root.Lstat(filepath.FromSlash(path)); err == nil {
-			looks[path] = look{info.Mode(), info.Size(), info.ModTime()}
+			infos[path] = info
 		}
 	}
-	return looks
+	return infos
+}
+
+// stands reports whether at the protected paths there is what there was when the box
+// had started: a mount over one that was replaced is gone, and one that is new has
+// none. What is in a directory may change.
+func (l *lookout) stands() bool {
+	return maps.EqualFunc(l.first, l.lstat(), func(a, b fs.FileInfo) bool {
+		return os.SameFile(a, b) && (a.IsDir() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
+	})
+}
+
+// knows reports whether a look found nothing that was not there when the box started.
+// No command has run in the box, and nobody else looks.
+func (l *lookout) knows(f hostcode.Found) bool {
+	paths, blind := l.known.News(f)
+	return !blind && !slices.ContainsFunc(paths, func(name string) bool { return !Spared(l.spare, name) && !hostcode.Passing(name) })
 }
 
 // wake has the workspace looked at soon, since a command has ended.

@@ -424,6 +424,9 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 	}
 	r.phase = exited
 	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More, Shell: body.Shell}
+	if len(e.Leftover)+e.More > 0 {
+		r.Box.deeds.goOn()
+	}
 	switch {
 	case r.cause != "" && body.Killed:
 		e.Status = r.cause
