@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -67,9 +68,10 @@ type pool struct {
 
 type warmBox struct {
 	*Box
-	image     string      // as its Spec has it
-	workspace os.FileInfo // that was there when it started; nil where somebody named none
-	begun     int64       // commands that had begun when its workspace was looked at; unsettled where one of them may have gone on
+	image     string                 // as its Spec has it
+	workspace os.FileInfo            // that was there when it started; nil where somebody named none
+	begun     int64                  // commands that had begun when its workspace was looked at; unsettled where one of them may have gone on
+	before    map[string]fs.FileInfo // what was at its protected paths then
 }
 
 // hasWorkspace reports whether the box has what lies at a path now. A directory
@@ -185,10 +187,13 @@ func (m *Manager) fill(ctx context.Context, image string) {
 	spec, err := m.spec(Request{Image: image})
 	var box *Box
 	var workspace os.FileInfo
+	var before map[string]fs.FileInfo
 	begun := m.begun()
 	if err == nil {
 		if spec.Workspace != "" {
 			workspace, _ = os.Stat(spec.Workspace) // where it is not there no box starts
+			paths, _ := Protected(spec.Protect)
+			before = lstat(spec.Workspace, paths)
 		}
 		box, err = m.launch(ctx, spec)
 	}
@@ -208,7 +213,7 @@ func (m *Manager) fill(ctx context.Context, image string) {
 		m.pending.Go(box.Close)
 	default:
 		p.forgive()
-		p.ready = append(p.ready, warmBox{box, image, workspace, begun})
+		p.ready = append(p.ready, warmBox{box, image, workspace, begun, before})
 		m.pending.Go(func() { m.watchWarm(box) })
 	}
 }
@@ -260,7 +265,7 @@ func (m *Manager) protects(w warmBox, look func() hostcode.Found) bool {
 	if w.lookout == nil {
 		return true
 	}
-	return w.lookout.stands() && (w.begun == m.deeds.begun.Load() || w.lookout.knows(look()))
+	return w.lookout.stands(w.before) && (w.begun == m.deeds.begun.Load() || w.lookout.knows(look()))
 }
 
 // deeds are what commands have done in all boxes of a Manager.

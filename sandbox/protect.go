@@ -42,8 +42,6 @@ type lookout struct {
 	paths []string // protected, without those that begin with "!"
 	spare []string // what is left out of it all
 
-	first map[string]fs.FileInfo // what was at those paths when the box had started
-
 	mu      sync.Mutex
 	known   *hostcode.Known // used by who looks
 	looks   map[string]look // at those paths that were there; likewise
@@ -120,7 +118,6 @@ func newLookout(b *Box, spec Spec) *lookout {
 		b.Place.Notes = append(slices.Clip(b.Place.Notes), noteUnseen(*found))
 	}
 	l.known, l.cost, l.looks = hostcode.Learn(*found), found.Took, l.look()
-	l.first = l.lstat()
 	return l
 }
 
@@ -175,20 +172,21 @@ func limits() string {
 // workspace.
 func (l *lookout) look() map[string]look {
 	looks := make(map[string]look, len(l.looks))
-	for path, info := range l.lstat() {
+	for path, info := range lstat(l.dir, l.paths) {
 		looks[path] = look{info.Mode(), info.Size(), info.ModTime()}
 	}
 	return looks
 }
 
-func (l *lookout) lstat() map[string]fs.FileInfo {
-	infos := make(map[string]fs.FileInfo, len(l.paths))
-	root, err := os.OpenRoot(l.dir)
+// lstat tells of those paths of a workspace that are there.
+func lstat(dir string, paths []string) map[string]fs.FileInfo {
+	infos := make(map[string]fs.FileInfo, len(paths))
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return infos // a workspace that is gone has nothing to protect
 	}
 	defer root.Close()
-	for _, path := range l.paths {
+	for _, path := range paths {
 		if info, err := root.Lstat(filepath.FromSlash(path)); err == nil {
 			infos[path] = info
 		}
@@ -196,11 +194,11 @@ func (l *lookout) lstat() map[string]fs.FileInfo {
 	return infos
 }
 
-// stands reports whether at the protected paths there is what there was when the box
-// had started: a mount over one that was replaced is gone, and one that is new has
+// stands reports whether at the protected paths there is what there was before the
+// box started: a mount over one that was replaced is gone, and one that is new has
 // none. What is in a directory may change.
-func (l *lookout) stands() bool {
-	return maps.EqualFunc(l.first, l.lstat(), func(a, b fs.FileInfo) bool {
+func (l *lookout) stands(before map[string]fs.FileInfo) bool {
+	return maps.EqualFunc(before, lstat(l.dir, l.paths), func(a, b fs.FileInfo) bool {
 		return os.SameFile(a, b) && (a.IsDir() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 	})
 }
