@@ -32,6 +32,23 @@ func (p *plan) cover(spec sandbox.Spec) (err error) {
 	return nil
 }
 
+// noteElsewhere says of a workspace whose repository lies elsewhere that git does not
+// work in it, unless the owner mounted that too.
+func (p *plan) noteElsewhere(spec sandbox.Spec) {
+	git := hostcode.Elsewhere(p.request.Workspace)
+	has := func(m sandbox.Mount) bool { return git == m.Target || strings.HasPrefix(git, m.Target+"/") }
+	if git == "" || slices.ContainsFunc(spec.Mounts, has) {
+		return
+	}
+	note := fmt.Sprintf("Git does not work in the workspace: its .git leads to %s, which the box does not have. "+
+		"The owner can make the repository's own directory the workspace", sandbox.QuotePath(clean(git, 300)))
+	if path.IsAbs(git) {
+		repo, _, _ := strings.Cut(git, "/worktrees/")
+		note += fmt.Sprintf(`, or have git read there, and not write, with a [[mounts]] of source and target %s, mode "ro"`, sandbox.QuotePath(clean(repo, 300)))
+	}
+	p.notes = append(p.notes, note+".")
+}
+
 // startCovered starts a box on its own socket. What is covered can be deleted before
 // the engine mounts it, by a command of another box with this workspace: then there
 // is less to cover.

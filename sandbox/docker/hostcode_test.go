@@ -207,3 +207,27 @@ func TestCoverThatIsGone(t *testing.T) {
 		t.Errorf("covered %q, want %q", b.place.Covered, want)
 	}
 }
+
+// Where a workspace is a work tree of a repository that lies elsewhere, start says
+// that git does not work, and what it names helps.
+func TestWorkTreeOfARepositoryElsewhere(t *testing.T) {
+	dir := wired(t)
+	tree := filepath.Join(dir, "tree")
+	l := launcher(t, Config{ForcePath: pathSocket})
+	log := func(spec sandbox.Spec) (notes string, code int) {
+		b := launch(t, l, spec)
+		_, code = sh(t, b, greet(t, b), "git log --oneline && git status --short && git diff")
+		return strings.Join(b.Place().Notes, " "), code
+	}
+	repo := filepath.Join(dir, ".git")
+	notes, code := log(sandbox.Spec{Workspace: tree, Protect: gits})
+	if want := `source and target ` + repo + `, mode "ro"`; code == 0 || !strings.Contains(notes, "Git does not work") || !strings.Contains(notes, want) {
+		t.Errorf("exit %d, %s", code, notes)
+	}
+	if notes, code := log(sandbox.Spec{Workspace: tree, Protect: gits, Mounts: []sandbox.Mount{{Source: repo, Target: repo}}}); code != 0 || strings.Contains(notes, "Git does not") {
+		t.Errorf("with the mount: exit %d, %s", code, notes)
+	}
+	if notes, code := log(sandbox.Spec{Workspace: dir, Protect: gits}); code != 0 || strings.Contains(notes, "Git does not") {
+		t.Errorf("of the repository itself: exit %d, %s", code, notes)
+	}
+}

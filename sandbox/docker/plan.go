@@ -279,6 +279,7 @@ func (l *Launcher) place(ctx context.Context, e *engine, spec sandbox.Spec, p *p
 		if err := l.nameWorkspace(ctx, e, spec, p); err != nil {
 			return err
 		}
+		p.noteElsewhere(spec)
 		if err := p.cover(spec); err != nil {
 			return err
 		}
