@@ -53,6 +53,9 @@ func (k *checker) git(words []word) error {
 	if verbs, ok := gitVerbs(name); ok && name != "stash" && len(operands) > 0 {
 		return denied("Write one of these first: "+verbs+".", "options of git %s before its verb are not allowed", name)
 	}
+	if err := gitShows(name, given); err != nil {
+		return err
+	}
 	return gitOperands(name, given, operands)
 }
 

@@ -18,8 +18,9 @@ import (
 )
 
 var (
-	grammarRuns = flag.Int("grammar", 300, "how many random lines, of those that are allowed, real git, tar, find and others run")
-	grammarTool = flag.String("grammar.tool", "", "the only program that runs lines; go, which compiles its library first, runs some only so")
+	grammarRuns  = flag.Int("grammar", 300, "how many random lines, of those that are allowed, real git, tar, find and others run")
+	grammarTool  = flag.String("grammar.tool", "", "the only program that runs lines; go, which compiles its library first, runs some only so")
+	grammarCache = flag.String("grammar.cache", "", "the directory of go's build cache, which the next run finds full; empty means one of the test's own")
 )
 
 // TestGrammarsMeetTheRealPrograms asks the programs themselves. Random lines of
@@ -60,6 +61,7 @@ func TestGrammarsSeeCanaries(t *testing.T) {
 		"git grep -e -- '-O./canary;'", "git --no-pager grep -GO./canary x", "git fetch -o -- --upload-pack=./canary .", "git clone -u ./canary . new", "git -c alias.x='!canary' x", "git ls-remote --upload-pack=canary .",
 		"git submodule foreach canary", "git difftool -y -x canary HEAD~1", "git rebase -x canary HEAD~1", "git merge -s canary side", "tar -cf /dev/null a --checkpoint=1 --checkpoint-action=exec=canary", "tar -I canary -cf x.tar a",
 		"find . -name a -exec canary ';'", "ls | xargs canary", "nice canary ls", "timeout 5 canary", "env canary", "sort -S 1b --compress-program=canary many", "sed '1e canary' a", "awk 'BEGIN{system(\"canary\")}'", "GIT_EXTERNAL_DIFF=canary git diff HEAD~1",
+		"git log -1 --pretty=%GG", "git log --format='% GK'", "git show -s --format='%<(10)%G?'", "git shortlog --group=%GS HEAD",
 	} {
 		list := Commands{Allow: b.tools}
 		if list.Check(line, nil) == nil {
@@ -78,6 +80,7 @@ func TestGrammarsSeeCanaries(t *testing.T) {
 // grammars judge beside canaries, which write down that they were started.
 type bench struct {
 	dir   string
+	cache string // of go's builds
 	tools []string
 	runs  int
 }
@@ -89,7 +92,10 @@ func newBench(t testing.TB) *bench {
 	if os.Getuid() != 0 {
 		t.Skip("only root can run programs as nobody")
 	}
-	b := &bench{dir: t.TempDir()}
+	b := &bench{dir: t.TempDir(), cache: *grammarCache}
+	if b.cache == "" {
+		b.cache = filepath.Join(b.dir, "home", "cache")
+	}
 	for dir := b.dir; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		must(t, os.Chmod(dir, 0o755))
 	}
@@ -114,7 +120,7 @@ func newBench(t testing.TB) *bench {
 	if !slices.Contains(b.tools, "git") {
 		missing(t, "git")
 	}
-	for _, name := range strings.Fields("canary git-canary git-merge-canary git-remote-canary git-difftool--canary") {
+	for _, name := range strings.Fields("canary gpg git-canary git-merge-canary git-remote-canary git-difftool--canary") {
 		b.canary(t, "bin/"+name)
 	}
 	b.write(t, "home/.gitconfig", "[user]\nname = a\nemail = a@b\n[gc]\nauto = 0\nautoDetach = false\n[maintenance]\nauto = false\n[protocol \"file\"]\nallow = always\n")
@@ -153,21 +159,30 @@ func (b *bench) repository(t testing.TB) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	setup := "git init -q -b main . && git add -A && git commit -qm one && git branch side && echo y >>a && git commit -qam two && git tag v1 && git checkout -q side && echo z >>f && git commit -qam three && git checkout -q main"
+	setup := "git init -q -b main . && git add -A && git commit -qm one && git branch side && echo y >>a && git commit -qam two && git tag v1 && git checkout -q side && echo z >>f && git commit -qam three && git checkout -q main && " +
+		"git cat-file commit HEAD | sed '/^committer/a gpgsig -----BEGIN PGP SIGNATURE-----\\n \\n x\\n -----END PGP SIGNATURE-----' >signed && git reset -q --hard $(git hash-object -t commit -w signed) && rm signed"
 	if out, err := b.command(t.Context(), "model", "sh", setup).CombinedOutput(); err != nil {
 		t.Fatalf("make a repository: %v: %s", err, out)
 	}
 	if *grammarTool == "go" {
-		if out, err := b.command(t.Context(), "model", "sh", "go vet . && go test . && go build -o /dev/null .").CombinedOutput(); err != nil {
-			t.Fatalf("warm the build cache: %v: %s", err, out)
-		}
+		b.warm(t)
+	}
+}
+
+// warm fills the build cache, so that a line does not compile the library.
+func (b *bench) warm(t testing.TB) {
+	t.Helper()
+	must(t, os.MkdirAll(b.cache, 0o777))
+	must(t, os.Chown(b.cache, 65534, 65534))
+	if out, err := b.command(t.Context(), "model", "sh", "go vet . && go test . && go build -o /dev/null .").CombinedOutput(); err != nil {
+		t.Fatalf("warm the build cache: %v: %s", err, out)
 	}
 }
 
 func (b *bench) command(ctx context.Context, dir, shell, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(b.dir, "bin", shell), "-c", line)
 	cmd.Dir = filepath.Join(b.dir, dir)
-	cmd.Env = []string{"PATH=" + filepath.Join(b.dir, "bin"), "HOME=" + filepath.Join(b.dir, "home"), "LC_ALL=C.UTF-8", "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod", "TMPDIR=" + filepath.Join(b.dir, "home"), "GIT_CONFIG_NOSYSTEM=1"}
+	cmd.Env = []string{"PATH=" + filepath.Join(b.dir, "bin"), "HOME=" + filepath.Join(b.dir, "home"), "LC_ALL=C.UTF-8", "GOPROXY=off", "GOCACHE=" + b.cache, "GOTOOLCHAIN=local", "GOFLAGS=-mod=mod", "TMPDIR=" + filepath.Join(b.dir, "home"), "GIT_CONFIG_NOSYSTEM=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -395,7 +410,7 @@ func (g *lineMaker) flagOfGo(flags string) []string {
 func (g *lineMaker) hazard() string {
 	return g.pick("-Ocanary", "-O./canary;", "--open-files-in-pager=canary", "--upload-pack=canary", "--upload-pack=./canary;", "--receive-pack=canary", "--exec=canary", "-xcanary", "-x", "-ucanary", "-u", "-O", "-scanary", "--strategy=canary", "--ext-diff", "--textconv",
 		"--template=.", "--config=core.pager=canary", "--to-command=canary", "--checkpoint-action=exec=canary", "--checkpoint=1", "-Icanary", "--compress-program=canary", "--pre=./canary", "--hostname-bin=canary", "-exec", "-toolexec=./canary", "-vettool=./canary", "--extcmd=canary",
-		"--gpg-sign=canary", "-Scanary", "--use-compress-program=canary", "--rsh-command=canary", "--info-script=canary", "-Fcanary", "-Wexec", "--split-string=canary", "--edit", "-e", "-i", "-f", "--remote=.", "--output=canary")
+		"--gpg-sign=canary", "-Scanary", "--use-compress-program=canary", "--rsh-command=canary", "--info-script=canary", "-Fcanary", "-Wexec", "--split-string=canary", "--format=%GG", "--pretty=% GK", "--format=format:%<(5)%G?", "--group=%GS", "--format=%(signature)", "--sort=signature", "--edit", "-e", "-i", "-f", "--remote=.", "--output=canary")
 }
 
 // value is what stands where a value or an operand may: most are harmless, others

@@ -237,6 +237,39 @@ func TestDenyFindsTheSubcommand(t *testing.T) {
 	}
 }
 
+// Signatures are verified by gpg, which no list has.
+func TestNoFormatOfGitVerifiesSignatures(t *testing.T) {
+	list := listOf("git")
+	for letter := range strings.FieldsSeq("GG G? GS GK GF GP GT +GG -GG +-GG <(10)%GG <|(10)%GG >>(10)%GG w(1,2,3)%GG C(auto)%GG n%GP h%x25%GG %GG %%GG (trailers:separator=%GG) G") {
+		for _, cmd := range []string{
+			"git log --pretty='%" + letter + "'", "git log --format='%h %" + letter + "'", "git show --pretty='format:%" + letter + "'", "git rev-list --pretty='tformat:x%" + letter + "' HEAD", "git shortlog --format='%" + letter + "'",
+			"git shortlog --group='%" + letter + "'", "git shortlog --group='format:%" + letter + "'", "git stash list --format='%" + letter + "'", "git reflog --pretty='%" + letter + "'", "git whatchanged --format='%" + letter + "'",
+		} {
+			if list.Check(cmd, nil) == nil {
+				t.Errorf("%q is allowed", cmd)
+			}
+		}
+	}
+	for _, cmd := range []string{
+		"git log --pretty='% GG'", "git log --pretty=own", "git log --pretty=on", "git log --pretty=%", "git tag --format='%(signature)'", "git branch --format='%(signature:grade)'", "git for-each-ref --format='%(*signature)'", "git for-each-ref --format='%%(signature)'",
+		"git for-each-ref --format='%(if)%(signature:key)%(then)x%(end)'", "git for-each-ref --format='%(refname) %(signature'", "git for-each-ref --sort=signature", "git for-each-ref --sort=-signature:key", "git branch --sort=signature", "git tag --sort='*signature'",
+	} {
+		if list.Check(cmd, nil) == nil {
+			t.Errorf("%q is allowed", cmd)
+		}
+	}
+	for _, cmd := range []string{
+		"git log --format='%h %an %ad %s' --date=short", "git log --pretty=oneline", "git log --pretty=", "git show --format= HEAD", "git log --pretty='format:%C(yellow)%h%C(reset) %<(20,trunc)%an %s%d'", "git log --format='%H%x09%aI%n%B%n--'", "git log --format='%Cred%h%Creset 100%% %cr'",
+		"git log --format='%(trailers:key=Fixes,separator=%x2C)'", "git log --format='%w(72,1,2)%b'", "git log --pretty=tformat:x", "git shortlog -s --group=committer", "git shortlog --group='trailer:co-authored-by'", "git log --date=format:%G",
+		"git for-each-ref --sort=-committerdate --format='%(refname:short) %(objectname:short) %(committerdate:relative)%00'", "git branch --format='%(if)%(HEAD)%(then)* %(end)%(refname:lstrip=2) %(upstream:track)'", "git tag --sort=-v:refname", "git tag --sort=version:refname",
+		"git ls-tree --format='%(objectmode) %(path)' HEAD", "git archive --format=tar HEAD", "git tag --format='%(contents:signature)'",
+	} {
+		if err := list.Check(cmd, nil); err != nil {
+			t.Errorf("%q is denied: %v", cmd, err)
+		}
+	}
+}
+
 func listOf(entries string) Commands { return Commands{Allow: strings.Split(entries, ",")} }
 
 func TestRule(t *testing.T) {
