@@ -239,12 +239,13 @@ func isPlain(word string) bool {
 
 // rules are Commands, made ready for one check.
 type rules struct {
-	allow, deny [][]string // entries by their words
-	release     []string
+	allow   [][]string // entries by their words
+	deny    []ban
+	release []string
 }
 
 func (c Commands) rules() *rules {
-	return &rules{split(expand(c.Allow)), split(c.Deny), c.Release}
+	return &rules{split(expand(c.Allow)), bans(c.Deny), c.Release}
 }
 
 func split(entries []string) (list [][]string) {
@@ -293,52 +294,6 @@ func begins(words []word, entry []string) bool {
 	}
 	return true
 }
-
-// notDenied refuses more than begins would find: no quoting hides a word from
-// it, and a word that cannot be known may be the one that is denied. Options that
-// stand before the words of an entry do not hide them either: who knows the
-// grammar of a program calls it again without them.
-func (r *rules) notDenied(words []word) error {
-	for _, entry := range r.deny {
-		if len(words) >= len(entry) && mayBegin(words, entry) || laterThanOptions(words, entry) {
-			return denied("", "command is denied: %s", strings.Join(entry, " "))
-		}
-	}
-	return nil
-}
-
-func mayBegin(words []word, entry []string) bool {
-	for i, w := range entry {
-		if !mayBe(words[i], w) {
-			return false
-		}
-	}
-	return true
-}
-
-func mayBe(w word, text string) bool { return !w.static || w.glob >= 0 || w.text == text }
-
-// laterThanOptions reports whether the words of an entry may follow in their
-// order behind options. Of a program without a grammar nobody knows which word is
-// the value of an option, so all of them are looked at.
-func laterThanOptions(words []word, entry []string) bool {
-	if !mayBe(words[0], entry[0]) || len(entry) < 2 || len(words) < 2 || !dashes(words[1]) || knowsSubcommands(entry[0]) {
-		return false
-	}
-	left := entry[1:]
-	for _, w := range words[1:] {
-		if mayBe(w, left[0]) {
-			if left = left[1:]; len(left) == 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// knowsSubcommands tells the programs whose guard finds the subcommand, whatever
-// stands before it.
-func knowsSubcommands(program string) bool { return program == "git" || program == "go" }
 
 // named names a program that is not listed with as many words as the longest
 // entry of the same program has, so that "go get" is not reported as "go".

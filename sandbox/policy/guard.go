@@ -74,10 +74,28 @@ func (k *checker) inner(by string, words []word, fed bool) error {
 	if fed && guardOf(words[0].text) != nil {
 		return denied("", "%s may not feed %s, which can run other programs by its arguments", by, words[0].text)
 	}
+	if by == "xargs" {
+		if err := k.notDenied(fedWords(words)); err != nil {
+			return err
+		}
+	}
 	if k.calls++; k.calls > maxCalls {
 		return denied("Make several calls.", "the command has more than %d simple commands", maxCalls)
 	}
 	return k.nested(func() error { return k.run(words) })
+}
+
+// fedWords returns the words of a command that gets what xargs reads: at its end,
+// or for {}.
+func fedWords(words []word) []word {
+	unknown := word{raw: "$", glob: -1}
+	fed := append(slices.Clone(words), unknown)
+	for i, w := range fed[1:] {
+		if strings.Contains(w.text, "{}") {
+			fed[i+1] = unknown
+		}
+	}
+	return fed
 }
 
 // known refuses a pattern among the words before a wrapped command: the files

@@ -260,7 +260,12 @@ func (k *checker) run(words []word) error {
 	if err := k.program(words); err != nil {
 		return err
 	}
-	if guard := guardOf(words[0].text); guard != nil {
+	name := base(words[0].text) // a path leads to the program of that name
+	if guard := guardOf(name); guard != nil {
+		if name != words[0].text {
+			words = slices.Clone(words)
+			words[0].text = name
+		}
 		return k.guarded(guard, words)
 	}
 	return builtin(words)

@@ -1,0 +1,348 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A ban is an entry of Deny, made ready to be found in a command in other
+// spellings too: behind and between options, with letters of options in any order,
+// by an abbreviation or alias that the program itself takes.
+type ban struct {
+	entry   []string   // its words
+	program string     // without a path
+	plain   [][]string // its words without options, as the program may be given them
+	options []string
+	values  []string // the words behind options
+}
+
+func bans(entries []string) (list []ban) {
+	for _, entry := range split(entries) {
+		b := ban{entry: entry, program: base(entry[0])}
+		var plain []string
+		for i, w := range entry[1:] {
+			switch {
+			case len(w) > 1 && w[0] == '-':
+				b.options = append(b.options, w)
+			case len(entry[i]) > 1 && entry[i][0] == '-':
+				b.values = append(b.values, w)
+			default:
+				plain = append(plain, w)
+			}
+		}
+		b.plain = spellings(b.program, plain)
+		list = append(list, b)
+	}
+	return list
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// notDenied refuses more than begins would find: no quoting hides a word from
+// it, and a word that cannot be known may be the one that is denied.
+func (r *rules) notDenied(words []word) error {
+	if len(r.deny) == 0 {
+		return nil
+	}
+	for _, command := range commandsIn(words) {
+		for _, b := range r.deny {
+			if b.finds(command) {
+				return denied("", "command is denied: %s", strings.Join(b.entry, " "))
+			}
+		}
+	}
+	return nil
+}
+
+// runners are programs that run the command in their arguments, and have no
+// grammar here. Which of their words begin it nobody knows, so each may.
+const runners = " sudo doas su runuser watch ionice chrt taskset flock npx bunx uvx pnpx pnpm yarn bun uv pipx poetry pipenv hatch mise direnv strace ltrace script unshare nsenter chroot setarch setpriv prlimit " +
+	"cpulimit firejail parallel entr xvfb-run dbus-run-session torsocks proxychains proxychains4 faketime fakeroot unbuffer rlwrap numactl perf valgrind systemd-run systemd-inhibit chpst busybox toybox ssh dotenv corepack caffeinate catchsegv "
+
+// commandsIn returns the commands that a command may be: itself, what a runner
+// runs, and the module that python is told to run.
+func commandsIn(words []word) [][]word {
+	list := [][]word{words}
+	name := base(words[0].text)
+	if strings.Contains(runners, " "+name+" ") || name == "npm" && slices.ContainsFunc(words[1:], runsPackages) {
+		for i, w := range words[1:] {
+			if w.static || i == 0 || dashes(words[i]) {
+				list = append(list, words[i+1:])
+			}
+		}
+	}
+	for _, command := range list {
+		if module := pythonModule(command); module != nil {
+			list = append(list, module)
+		}
+	}
+	return list
+}
+
+func runsPackages(w word) bool { return w.text == "exec" || w.text == "x" || w.text == "exe" }
+
+// pythonModule returns what stands behind -m of python; nil if nothing does.
+func pythonModule(words []word) []word {
+	if name := base(words[0].text); !strings.HasPrefix(name, "python") && !strings.HasPrefix(name, "pypy") {
+		return nil
+	}
+	for i := 1; i < len(words); i++ {
+		switch w := words[i]; {
+		case !w.static || !dashes(w) || strings.HasPrefix(w.text, "--"):
+			return nil
+		case w.text == "-X", w.text == "-W":
+			i++
+		case strings.ContainsAny(w.text, "cXW"):
+		case strings.HasSuffix(w.text, "m"):
+			return words[i+1:][: max(0, len(words)-i-1) : len(words)-i-1]
+		case strings.Contains(w.text, "m"):
+			_, name, _ := strings.Cut(w.text, "m")
+			return append([]word{{raw: name, text: name, static: true, glob: -1}}, words[i+1:]...)
+		}
+	}
+	return nil
+}
+
+func (b ban) finds(words []word) bool {
+	if len(words) == 0 || !b.starts(words[0]) {
+		return false
+	}
+	if !words[0].static && !words[0].single { // several words
+		return true
+	}
+	if len(words) >= len(b.entry) && mayBegin(words[1:], b.entry[1:]) {
+		return true
+	}
+	given := beforeDashes(words[1:])
+	for _, o := range b.options {
+		if !b.hasOption(given, o) {
+			return false
+		}
+	}
+	for _, v := range b.values {
+		if !slices.ContainsFunc(given, func(w word) bool { return mayBe(w, v) || dashes(w) && strings.HasSuffix(w.text, v) }) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(b.plain, func(plain []string) bool { return b.follow(words, plain) })
+}
+
+// starts reports whether a word may be the name of the program, with a path or
+// with a version behind it.
+func (b ban) starts(w word) bool {
+	if mayBe(w, b.entry[0]) {
+		return true
+	}
+	name := base(w.text)
+	bare := strings.TrimRight(name, digits+".")
+	return name == b.program || (bare == "python" || bare == "pip") && bare == strings.TrimRight(b.program, digits+".") &&
+		(strings.HasPrefix(name, b.program) || strings.HasPrefix(b.program, name))
+}
+
+func mayBegin(words []word, entry []string) bool {
+	for i, w := range entry {
+		if !mayBe(words[i], w) {
+			return false
+		}
+	}
+	return true
+}
+
+func mayBe(w word, text string) bool { return !w.static || w.glob >= 0 || w.text == text }
+
+// targets are programs that take any number of names, in any order.
+const targets = " make gmake ninja rake gradle gradlew mvn mvnw just task tox nox ant scons "
+
+// knowsSubcommands tells the programs whose guard finds the subcommand, whatever
+// stands before it, and looks again.
+func knowsSubcommands(program string) bool { return program == "git" || program == "go" }
+
+// follow reports whether the words of an entry may follow the program in their
+// order. A word behind an option may be its value, and behind an option that comes
+// first any may be: of a program without a grammar nobody knows.
+func (b ban) follow(words []word, plain []string) bool {
+	known := knowsSubcommands(b.program)
+	anywhere := strings.Contains(targets, " "+b.program+" ")
+	if anywhere {
+		return !slices.ContainsFunc(plain, func(p string) bool {
+			return !slices.ContainsFunc(words[1:], func(w word) bool { return mayBe(w, p) })
+		})
+	}
+	loose := !known && len(words) > 1 && dashes(words[1])
+	reached := make([]bool, len(plain)+1) // how many words of the entry have been found, in any reading
+	reached[0] = true
+	value := false
+	for i, w := range words[1:] {
+		switch {
+		case reached[len(plain)]:
+			return true
+		case w.static && dashes(w), i == 0 && strings.HasPrefix(w.text, "+"): // +nightly is a toolchain
+			value = !known && !strings.Contains(w.text, "=") && w.text != "--"
+			continue
+		}
+		unknown := !w.static || w.glob >= 0
+		for j := len(plain) - 1; j >= 0; j-- {
+			if reached[j] {
+				reached[j+1] = reached[j+1] || unknown || b.means(j, w.text, plain[j])
+				reached[j] = unknown || value || loose
+			}
+		}
+		if !w.static && !w.single { // several words
+			for j := range plain {
+				reached[j+1] = reached[j+1] || reached[j]
+			}
+		}
+		value = unknown
+	}
+	return reached[len(plain)]
+}
+
+// means reports whether the program takes a word that it is given as the at-th for
+// that of an entry.
+func (b ban) means(at int, given, entry string) bool {
+	switch {
+	case given == entry:
+		return true
+	case at > 0:
+		return false
+	case b.program == "npm":
+		return slices.ContainsFunc(npmCommands(given), func(c string) bool { return slices.Contains(npmCommands(entry), c) })
+	case b.program == "cargo":
+		return cargoCommand(given) == cargoCommand(entry)
+	}
+	return false
+}
+
+func cargoCommand(name string) string {
+	if long, ok := map[string]string{"b": "build", "c": "check", "d": "doc", "t": "test", "r": "run", "rm": "remove"}[name]; ok {
+		return long
+	}
+	return name
+}
+
+// npmAliases are those of npm, by the command that they stand for; the other
+// commands follow. See its lib/utils/cmd-list.js.
+const npmAliases = `owner:author docs:home bugs:issues view:info,show,v search:find,s,se install:add,i,in,ins,inst,insta,instal,isnt,isnta,isntal,isntall uninstall:unlink,remove,rm,r,un rebuild:rb ls:list link:ln init:create,innit
+install-test:it install-ci-test:cit,clean-install-test,sit update:u,up,upgrade,udpate config:c test:tst,t dedupe:ddp run:run-script,rum,urn ci:clean-install,ic,install-clean,isntall-clean exec:x explain:why ll:la version:verison
+help:hlep dist-tag:dist-tags org:ogr adduser:add-user access approve-scripts audit cache completion deny-scripts deprecate diff doctor edit explore find-dupes fund get help-search install-scripts login logout outdated pack ping pkg prefix
+profile prune publish query repo restart root sbom set shrinkwrap stage star stars start stop team token trust undeprecate unpublish unstar whoami`
+
+var npmUpper = regexp.MustCompile(`[A-Z]`)
+
+// npmCommands returns the commands that npm may take a word for. It takes a
+// beginning that is clear; which are depends on its version.
+func npmCommands(word string) (commands []string) {
+	word = npmUpper.ReplaceAllStringFunc(word, func(s string) string { return "-" + strings.ToLower(s) })
+	for line := range strings.FieldsSeq(npmAliases) {
+		command, aliases, _ := strings.Cut(line, ":")
+		for _, name := range append(strings.Split(aliases, ","), command) {
+			switch {
+			case name == word:
+				return []string{command}
+			case word != "" && strings.HasPrefix(name, word):
+				commands = append(commands, command)
+			}
+		}
+	}
+	return commands
+}
+
+// spellings returns the ways to say the words of an entry to docker, which has
+// most of its commands twice, and those words for every other program.
+func spellings(program string, plain []string) [][]string {
+	list := [][]string{plain}
+	if program != "docker" && program != "podman" && program != "nerdctl" || len(plain) == 0 {
+		return list
+	}
+	const groups = `image: build history import load pull push save tag
+container: attach commit cp create diff exec export kill logs pause port rename restart rm run start stats stop top unpause update wait
+builder: build
+buildx: build
+system: info events`
+	same := [][]string{{"rmi", "image rm", "image remove"}, {"images", "image ls", "image list"}, {"ps", "container ls", "container list", "container ps"}, {"rm", "container rm", "container remove"}}
+	for line := range strings.Lines(groups) {
+		group, verbs, _ := strings.Cut(line, ":")
+		for verb := range strings.FieldsSeq(verbs) {
+			same = append(same, []string{verb, group + " " + verb})
+		}
+	}
+	for _, ways := range same {
+		for _, way := range ways {
+			words := strings.Fields(way)
+			if len(plain) < len(words) || !slices.Equal(plain[:len(words)], words) {
+				continue
+			}
+			for _, other := range ways {
+				list = append(list, slices.Concat(strings.Fields(other), plain[len(words):]))
+			}
+		}
+	}
+	return list
+}
+
+// oneDash are programs whose long options have one dash, so that their letters
+// are no options.
+const oneDash = " go find terraform tofu java javac openssl ffmpeg packer gcc clang "
+
+// sameOptions are letters and long options that mean one thing to most programs.
+var sameOptions = map[string]string{"f": "force", "v": "verbose", "q": "quiet", "n": "dry-run", "a": "all", "y": "yes", "i": "interactive", "d": "delete"}
+
+// hasOption reports whether one option of an entry may be among the words, in any
+// of its forms: the letters of -rf in one word or in several, or as long ones.
+func (b ban) hasOption(given []word, option string) bool {
+	if strings.Contains(oneDash, " "+b.program+" ") {
+		name := strings.TrimLeft(option, "-")
+		return slices.ContainsFunc(given, func(w word) bool {
+			bare, _, _ := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
+			return mayDash(w) && (!w.static || w.glob == 0 || bare == name)
+		})
+	}
+	if long, ok := strings.CutPrefix(option, "--"); ok {
+		letter := ""
+		for l, name := range sameOptions {
+			if name == long {
+				letter = l
+			}
+		}
+		if long == "recursive" {
+			letter = "r"
+		}
+		return b.hasLetter(given, letter, long)
+	}
+	for letter := range strings.SplitSeq(option[1:], "") {
+		long := sameOptions[letter]
+		if letter == "r" || letter == "R" {
+			long = "recursive"
+		}
+		if !b.hasLetter(given, letter, long) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b ban) hasLetter(given []word, letter, long string) bool {
+	name, want, _ := strings.Cut(long, "=")
+	return slices.ContainsFunc(given, func(w word) bool {
+		bare, value, _ := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
+		switch {
+		case !mayDash(w):
+			return false
+		case !w.static, w.glob == 0:
+			return true
+		case strings.HasPrefix(w.text, "--"):
+			return bare != "" && strings.HasPrefix(name, bare) && (want == "" || want == value)
+		}
+		recursive := b.program == "rm" || b.program == "cp"
+		return letter != "" && (strings.Contains(w.text, letter) || recursive && strings.ContainsAny(letter, "rR") && strings.ContainsAny(w.text, "rR"))
+	})
+}
+
+// mayDash reports whether a word may begin with a dash.
+func mayDash(w word) bool {
+	if w.static {
+		return w.glob == 0 || strings.HasPrefix(w.text, "-")
+	}
+	return strings.IndexByte("$`\"'-{\\*?[~", w.raw[0]) >= 0
+}
