@@ -19,7 +19,7 @@ import (
 
 var (
 	grammarRuns  = flag.Int("grammar", 300, "how many random lines, of those that are allowed, real git, tar, find and others run")
-	grammarTool  = flag.String("grammar.tool", "", "the only program that runs lines; go, which compiles its library first, runs some only so")
+	grammarTool  = flag.String("grammar.tool", "", "the only program that runs lines; go, which compiles its library first, is run only so")
 	grammarCache = flag.String("grammar.cache", "", "the directory of go's build cache, which the next run finds full; empty means one of the test's own")
 )
 
@@ -33,7 +33,7 @@ func TestGrammarsMeetTheRealPrograms(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("the same lines again: -oracle.seed=%d", seed)
-	var left, ran, made atomic.Int64
+	var left, ran, made, well atomic.Int64
 	left.Store(int64(*grammarRuns))
 	var workers sync.WaitGroup
 	for i := range 2 {
@@ -48,21 +48,26 @@ func TestGrammarsMeetTheRealPrograms(t *testing.T) {
 				}
 			}
 			made.Add(int64(g.made))
+			well.Add(int64(b.well))
 		})
 	}
 	workers.Wait()
-	t.Logf("ran %d lines of %d that were made", ran.Load(), made.Load())
+	t.Logf("ran %d lines of %d that were made; %d ended well", ran.Load(), made.Load(), well.Load())
 }
 
 // TestGrammarsSeeCanaries is the control: lines that are refused start one.
 func TestGrammarsSeeCanaries(t *testing.T) {
 	b := newBench(t)
-	for _, line := range []string{
+	lines := []string{
 		"git grep -e -- '-O./canary;'", "git --no-pager grep -GO./canary x", "git fetch -o -- --upload-pack=./canary .", "git clone -u ./canary . new", "git -c alias.x='!canary' x", "git ls-remote --upload-pack=canary .",
 		"git submodule foreach canary", "git difftool -y -x canary HEAD~1", "git rebase -x canary HEAD~1", "git merge -s canary side", "tar -cf /dev/null a --checkpoint=1 --checkpoint-action=exec=canary", "tar -I canary -cf x.tar a",
 		"find . -name a -exec canary ';'", "ls | xargs canary", "nice canary ls", "timeout 5 canary", "env canary", "sort -S 1b --compress-program=canary many", "sed '1e canary' a", "awk 'BEGIN{system(\"canary\")}'", "GIT_EXTERNAL_DIFF=canary git diff HEAD~1",
 		"git log -1 --pretty=%GG", "git log --format='% GK'", "git show -s --format='%<(10)%G?'", "git shortlog --group=%GS HEAD",
-	} {
+	}
+	if *grammarTool == "go" {
+		lines = append(lines, "go vet -vettool=./canary .", "go test -exec ./canary .", "go build -a -toolexec=./canary .", "go run -exec=./canary .", "go -C . test -count=1 -exec ./canary .")
+	}
+	for _, line := range lines {
 		list := Commands{Allow: b.tools}
 		if list.Check(line, nil) == nil {
 			t.Errorf("%q is allowed", line)
@@ -83,6 +88,7 @@ type bench struct {
 	cache string // of go's builds
 	tools []string
 	runs  int
+	well  int // runs that ended well, and so did what their options say
 }
 
 const canaryProgram = "#!/bin/sh\necho \"$0 $*\" >>%s/log\nexit 0\n"
@@ -207,7 +213,9 @@ func (b *bench) started(t testing.TB, line string) []string {
 		b.runs = 0 // the line before has removed its directory
 		return nil
 	}
-	cmd.Wait() // how it ends does not matter
+	if cmd.Wait() == nil {
+		b.well++
+	}
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	log, err := os.ReadFile(filepath.Join(b.dir, "log"))
 	must(t, err)
