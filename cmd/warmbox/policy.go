@@ -25,7 +25,8 @@ func policyCommand() command {
 			"  warmbox policy -- 'go test ./... | tail'\n" +
 			"  warmbox policy --allow 'default,terraform plan' -- terraform apply\n\n" +
 			"It prints allow and exits with 0, or prints deny with the reason and exits with 3. Where no --allow is\n" +
-			"given, it tells on standard error which list it judged by.",
+			"given, it tells on standard error which list it judged by.\n\n" +
+			"The usual ones, for which default stands:\n\n" + usual(100),
 		flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&allow, "allow", "", "the `LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual ones")
 		},
@@ -40,6 +41,21 @@ func policyCommand() command {
 			return c.printDecision(list.Check(commandLine(c.args), nil))
 		},
 	}
+}
+
+// usual has the usual commands in lines of at most width bytes.
+func usual(width int) string {
+	lines := []string{" "}
+	for i, entry := range policy.DefaultCommands() {
+		if i > 0 {
+			lines[len(lines)-1] += ","
+		}
+		if last := lines[len(lines)-1]; len(last)+len(entry)+2 > width {
+			lines = append(lines, " ")
+		}
+		lines[len(lines)-1] += " " + entry
+	}
+	return strings.Join(lines, "\n")
 }
 
 // judge returns the lists that a command is held against, and where they come

@@ -22,6 +22,31 @@ func builtin(words []word) error {
 	return nil
 }
 
+// harmlessSet reports whether set only chooses when the line ends and what it
+// prints. Other options give variables to programs, or change the words of the line.
+func harmlessSet(words []word) bool {
+	if len(words) < 2 || !words[0].plain || words[0].text != "set" {
+		return false
+	}
+	for args := words[1:]; len(args) > 0; args = args[1:] {
+		flags := args[0].text
+		if !args[0].plain || len(flags) < 2 || flags[0] != '-' && flags[0] != '+' {
+			return false
+		}
+		letters, named := strings.CutSuffix(flags[1:], "o")
+		if strings.Trim(letters, "eux") != "" {
+			return false
+		}
+		if named {
+			if len(args) < 2 || !args[1].plain || !slices.Contains([]string{"pipefail", "errexit", "nounset", "xtrace"}, args[1].text) {
+				return false
+			}
+			args = args[1:]
+		}
+	}
+	return true
+}
+
 func harmlessTest(words []word) bool {
 	args := words[1:]
 	if n := len(args) - 1; words[0].text == "[" && n >= 0 {

@@ -45,8 +45,9 @@ func DefaultCommands() []string {
 		"npm test", "npm run build", "npm install", "node",
 		"python", "python3", "python -m pytest", "pip install",
 		"make", "cargo build", "cargo test", "cargo run",
-		"ls", "cat", "grep", "find", "head", "tail", "wc",
-		"pwd", "cd", "echo", "true", "false",
+		"ls", "cat", "grep", "find", "head", "tail", "wc", "cut", "tr", "sort", "uniq", "diff", "basename", "dirname",
+		"pwd", "cd", "echo", "printf", "true", "false", "test", "[", "sleep", "time", "date", "which", "nproc",
+		"mkdir", "tee", // write what they are told to, as make and python do
 		"git status", "git diff", "git log",
 	}
 }
@@ -263,7 +264,12 @@ func expand(entries []string) (list []string) {
 			list = append(list, entry)
 		}
 	}
-	return list
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list, func(entry string) bool {
+		twice := seen[entry]
+		seen[entry] = true
+		return twice
+	})
 }
 
 // program judges one program with its arguments by the lists alone.
@@ -276,10 +282,60 @@ func (r *rules) program(words []word) error {
 	if never(first.text) {
 		return denied(r.accepts(""), "command not in whitelist: %s; it can reach anything and is never allowed", first.text)
 	}
-	if len(r.allow) > 0 && !slices.ContainsFunc(r.allow, func(entry []string) bool { return begins(words, entry) }) {
+	if len(r.allow) > 0 && !r.lists(words) {
+		if err := r.globalOption(words); err != nil {
+			return err
+		}
 		return denied(r.accepts(first.text), "command not in whitelist: %s", r.named(words))
 	}
 	return r.notDenied(words)
+}
+
+// lists reports whether an entry allows a command. test stands for [ too, and true
+// for :. Options before the subcommand of git and go that are known to be harmless
+// do not hide it.
+func (r *rules) lists(words []word) bool {
+	direct := func(words []word) bool {
+		return slices.ContainsFunc(r.allow, func(entry []string) bool { return begins(words, entry) })
+	}
+	if direct(words) {
+		return true
+	}
+	switch words[0].text {
+	case "[":
+		return slices.ContainsFunc(r.allow, func(entry []string) bool { return slices.Equal(entry, []string{"test"}) })
+	case ":":
+		return slices.ContainsFunc(r.allow, func(entry []string) bool { return slices.Equal(entry, []string{"true"}) })
+	case "git", "go":
+		rest, err := withoutGlobals(words)
+		return err == nil && len(rest) > 0 && direct(slices.Concat(words[:1], rest))
+	}
+	return false
+}
+
+// globalOption says that an option is the trouble where a listed subcommand may
+// stand behind it.
+func (r *rules) globalOption(words []word) error {
+	known := slices.ContainsFunc(r.allow, func(entry []string) bool { return entry[0] == words[0].text })
+	if !known || !knowsSubcommands(words[0].text) || len(words) < 2 || !words[1].static {
+		return nil
+	}
+	_, err := withoutGlobals(words)
+	return err
+}
+
+// withoutGlobals returns what stands behind the options before a subcommand.
+func withoutGlobals(words []word) (rest []word, err error) {
+	rest = words[1:]
+	if words[0].text == "git" {
+		_, rest, err = gitGlobal(words)
+	} else if len(rest) > 0 && dashes(rest[0]) {
+		rest, err = goChdir(rest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rest, plainTo(words, rest)
 }
 
 // begins reports whether words begin with those of an entry, plainly written.

@@ -11,17 +11,12 @@ import (
 //
 // git runs its hooks, and what .git/config of the workspace names.
 func (k *checker) git(words []word) error {
-	given, rest, err := gitGlobals().parse(words[1:])
+	given, rest, err := gitGlobal(words)
 	if err != nil {
 		return err
 	}
 	if err := plainTo(words, rest); err != nil {
 		return err
-	}
-	for _, g := range given {
-		if err := gitGlobal(g); err != nil {
-			return err
-		}
 	}
 	if len(rest) == 0 {
 		if slices.Contains(given, option{"version", ""}) {
@@ -77,7 +72,18 @@ func gitGlobals() options {
 	}
 }
 
-func gitGlobal(g option) error {
+// gitGlobal reads the options before the subcommand.
+func gitGlobal(words []word) (given []option, rest []word, err error) {
+	given, rest, err = gitGlobals().parse(words[1:])
+	for _, g := range given {
+		if err == nil {
+			err = judgeGitGlobal(g)
+		}
+	}
+	return given, rest, err
+}
+
+func judgeGitGlobal(g option) error {
 	switch g.name {
 	case "C":
 		if !inWorkspace(g.value) {
@@ -127,6 +133,10 @@ func gitOperands(name string, given []option, operands []word) error {
 		}
 	case "config":
 		return gitConfig(given, operands)
+	case "help":
+		if len(operands) > 0 {
+			return denied("Use git help alone, or read man where it is allowed.", "git help %s is not allowed: it starts man", operands[0].raw)
+		}
 	}
 	return nil
 }
@@ -351,6 +361,8 @@ func gitPlumbing(name string) (o options, ok bool) {
 		return options{flags: "w", values: "t", long: "stdin"}, true
 	case "version":
 		return options{long: "build-options"}, true
+	case "help":
+		return options{flags: "ag", long: "all guides"}, true
 	}
 	return options{}, false
 }

@@ -38,7 +38,7 @@ func (k *checker) golang(words []word) error {
 	}
 	flags, ok := goFlags(name)
 	if !ok {
-		return denied("Use another subcommand.", "go %s is not one of the subcommands whose options are known", name)
+		return denied("Allowed of go: "+goNames+".", "go %s is not one of the subcommands whose options are known", name)
 	}
 	operands, err := goParse(name, flags, rest)
 	if err != nil {
@@ -99,6 +99,9 @@ func goParse(name, flags string, words []word) (operands []word, err error) {
 	return operands, nil
 }
 
+// goNames are the subcommands that goFlags knows.
+const goNames = "build, run, test, vet, install, list, get, fmt, generate, clean, doc, env, version, help, mod (tidy, download, why, graph, vendor, verify, init, edit -json), work (sync, init, use, vendor), tool (cover, dist list, nm, objdump)"
+
 const (
 	goBuild = "a n x v asan msan race trimpath work linkshared modcacherw json cover p= C= buildvcs buildmode= gcflags= ldflags= mod= pgo= tags= covermode= coverpkg= "
 	goTest  = goBuild + "c artifacts benchmem failfast fullpath short o= bench= benchtime= blockprofile= blockprofilerate= count= coverprofile= cpu= cpuprofile= fuzz= fuzztime= fuzzminimizetime= " +
@@ -135,6 +138,10 @@ func goFlags(name string) (flags string, ok bool) {
 		return "json changed C=", true // not -w and -u, which set what chooses code
 	case "version":
 		return "m v json", true
+	case "help":
+		return "", true
+	case "mod edit":
+		return "json print", true // the others write what chooses code
 	case "mod tidy":
 		return "e v x diff compat= go= C=", true
 	case "mod download":
@@ -227,7 +234,7 @@ func goFields(s string) (fields []string) {
 
 func goOperands(name string, operands []word) error {
 	switch name {
-	case "get", "list", "mod download", "mod why", "doc":
+	case "help", "get", "list", "mod download", "mod why", "doc":
 		return nil
 	case "run":
 		operands = operands[:min(1, len(operands))]

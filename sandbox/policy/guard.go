@@ -25,6 +25,8 @@ func guardOf(program string) guard {
 		return (*checker).sed
 	case "tar", "gtar":
 		return (*checker).tar
+	case "diff":
+		return (*checker).diff
 	case "sort":
 		return (*checker).sort
 	case "rg":
@@ -72,7 +74,7 @@ func (k *checker) inner(by string, words []word, fed bool) error {
 		return denied("Give it a command that is allowed.", "%s has no command to run", by)
 	}
 	if fed && guardOf(words[0].text) != nil {
-		return denied("", "%s may not feed %s, which can run other programs by its arguments", by, words[0].text)
+		return denied("Find the names first, and write them out in a call of their own.", "%s may not feed %s, which can run other programs by its arguments", by, words[0].text)
 	}
 	if by == "xargs" {
 		if err := k.notDenied(fedWords(words)); err != nil {
@@ -172,6 +174,9 @@ func (k *checker) env(words []word) error {
 	}
 	if err := known(words, command); err != nil {
 		return err
+	}
+	if len(command) == 0 {
+		return nil // it prints the variables
 	}
 	return k.inner("env", command, false)
 }

@@ -196,7 +196,7 @@ func (l *lab) put(t testing.TB, name, text string, mode os.FileMode) {
 
 func (l *lab) furnish(t testing.TB) {
 	t.Helper()
-	for name := range strings.FieldsSeq("notfound ls cat grep head tail wc go npm python pytest cargo make rg git uniq stdbuf time " +
+	for name := range strings.FieldsSeq("notfound ls cat grep head tail wc go npm python pytest cargo make rg git diff date mkdir tee nproc which sleep cut tr basename dirname uniq stdbuf time " +
 		"find xargs env timeout nice nohup setsid sed awk tar sort " +
 		"rm sh bash dash id evil touch gzip bzip2 xz lzma lzip zstd compress rsh ssh echo printf test pwd true false kill node less man") {
 		for _, dir := range []string{"bin/", "usr/bin/", "usr/local/bin/", "sbin/"} {
@@ -258,7 +258,7 @@ func (l *lab) unlisted(t testing.TB, shell string, tr trial) string {
 			return line
 		}
 	}
-	if name := l.written(); name != "" && !slices.Contains(tr.list.Allow, "tar") {
+	if name := l.written(); name != "" && !slices.ContainsFunc(tr.list.Allow, func(entry string) bool { return entry == "tar" || entry == "sed" || entry == "sort" }) {
 		return "to write " + name + " into the workspace"
 	}
 	return l.logged(t, tr.list)
@@ -312,6 +312,21 @@ func (l *lab) logged(t testing.TB, list Commands) string {
 func startedBy(list Commands, words []string) bool {
 	if slices.Contains(list.Allow, "tar") && packs(words) {
 		return true
+	}
+	switch words[0] {
+	case "[", ":":
+		words = append([]string{map[string]string{"[": "test", ":": "true"}[words[0]]}, words[1:]...)
+	case "set":
+		return len(words) > 1 && strings.Trim(words[1], "-+euxo") == ""
+	case "git", "go":
+		words = slices.Clone(words)
+		for len(words) > 2 && strings.HasPrefix(words[1], "-") {
+			width := 2
+			if words[1] == "--no-pager" {
+				width = 1
+			}
+			words = slices.Delete(words, 1, 1+width)
+		}
 	}
 	return slices.ContainsFunc(list.Allow, func(entry string) bool {
 		want := strings.Fields(entry)

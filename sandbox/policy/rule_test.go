@@ -86,9 +86,9 @@ var rule = []struct {
 	},
 	{
 		about: "builtins that evaluate", list: "test,[,printf,echo",
-		allowed: []string{"test -f x", "[ -n \"$x\" ]", "[ ! -d \"$x\" ]", "[ \"$x\" = a ]", "test a -nt b", "printf '%s\\n' \"$x\"", "printf x", "printf '%%n %d\\n' 1", "printf -- '-%s' \"$x\""},
+		allowed: []string{"set -e", "set -euo pipefail; echo x", "set +x", "set -o pipefail", "set -u -e", "test -f x", "[ -n \"$x\" ]", "[ ! -d \"$x\" ]", "[ \"$x\" = a ]", "test a -nt b", "printf '%s\\n' \"$x\"", "printf x", "printf '%%n %d\\n' 1", "printf -- '-%s' \"$x\""},
 		denied: []string{
-			"test -v 'a[$(rm x)]'", "[ -v \"$x\" ]", "[ ! -v x ]", "test $x a", "[ $x -o y ]", "test \"$x\" \"$y\"", "[ -R x ]", "[ a -a -v x ]", "[ \"$a\" \"$b\" \"$c\" ]", "test x*", "[ -f \"$x\"* ]", "[ -f \"$x\"{a,b} ]", "[ -f $(ls) ]",
+			"set", "set -a", "set -k", "set -- x", "set x", "set -o", "set -o allexport", "set -ex $x", "set -eo", "set '-e'", "set - e", "test -v 'a[$(rm x)]'", "[ -v \"$x\" ]", "[ ! -v x ]", "test $x a", "[ $x -o y ]", "test \"$x\" \"$y\"", "[ -R x ]", "[ a -a -v x ]", "[ \"$a\" \"$b\" \"$c\" ]", "test x*", "[ -f \"$x\"* ]", "[ -f \"$x\"{a,b} ]", "[ -f $(ls) ]",
 			"printf -v 'a[$(rm x)]' x", "printf -va x", "printf \"$x\" a b", "printf $x", "printf '-v' x y", "printf %n PATH", "printf 'a%%%-5nb' PATH", "printf -- %ln x",
 		},
 	},
@@ -103,12 +103,12 @@ var rule = []struct {
 	{
 		about: "wrappers", list: wrappers,
 		allowed: []string{
-			"ls | xargs cat", "ls | xargs -0 -n 1 cat", "ls | xargs -n1 -P2 grep x", "ls | xargs -I{} cat {}", "ls | xargs -I {} cat {}", "xargs --max-args=1 ls", "env ls", "env A=1 ls", "env -- A=1 ls", "timeout 5 ls", "timeout -s KILL -k 1 5s ls", "timeout --signal=TERM 1m go test ./...",
+			"ls | xargs cat", "ls | xargs -0 -n 1 cat", "ls | xargs -n1 -P2 grep x", "ls | xargs -I{} cat {}", "ls | xargs -I {} cat {}", "xargs --max-args=1 ls", "env", "env A=1", "env ls", "env A=1 ls", "env -- A=1 ls", "timeout 5 ls", "timeout -s KILL -k 1 5s ls", "timeout --signal=TERM 1m go test ./...",
 			"nice ls", "nice -n 5 ls", "nice -5 ls", "nice --adjustment=5 ls", "nohup ls", "time ls", "time -p ls", "time ls | cat", "setsid -w ls", "stdbuf -oL ls", "stdbuf -o L -e0 ls", "timeout 5 nice env A=1 ls", "timeout 5 find . -name x",
 		},
 		denied: []string{
 			"xargs", "xargs rm", "xargs -a x ls", "xargs find", "xargs env ls", "xargs sed p", "xargs -I% % x", "xargs -I ls ls", "xargs -n 1* ls", "xargs -i ls", "xargs --arg-file=x ls", "xargs --max=1 ls", "xargs 'ls'", "xargs timeout 1 ls", "xargs go test",
-			"env", "env rm", "env -u A ls", "env -S 'rm x'", "env -i ls", "env - ls", "env -- -u A ls", "env -- rm", "env A=1", "env /bin/ls", "timeout 5", "timeout 5 rm", "timeout x ls", "timeout --foo 5 ls", "timeout $x ls", "timeout 1* ls", "nice", "nice -n", "nice rm", "nohup", "nohup rm",
+			"env rm", "env -u A ls", "env -S 'rm x'", "env -i ls", "env - ls", "env -- -u A ls", "env -- rm", "env -0", "env /bin/ls", "timeout 5", "timeout 5 rm", "timeout x ls", "timeout --foo 5 ls", "timeout $x ls", "timeout 1* ls", "nice", "nice -n", "nice rm", "nohup", "nohup rm",
 			"time", "time rm", "time -o x ls", "time -v ls", "time $x", "time (rm x)", "time time rm", "setsid -f ls", "stdbuf ls rm x; rm", "stdbuf -x ls", "timeout 5 nice rm", "timeout 5 'ls'", "time FOO=1 rm",
 		},
 	},
@@ -116,33 +116,33 @@ var rule = []struct {
 		about: "awk and sed", list: wrappers,
 		allowed: []string{
 			"awk '{print $1}' x", "awk -F: '$3 > 5 {print $1}' x", "awk -F , -v a=1 '{n += $1} END {printf \"%d\\n\", n}'", "awk '$1 == 1 || $2 == 2'", "awk '{print a >= b}'", "ls | awk '{print}' - x=1 y",
-			"sed -n '1,20p' x", "sed -n '/a/,/b/p' x", "sed 's/a/b/g' x", "sed 's|/a|/b|' x", "sed -E 's/(a+)[^,x]?/\\1/gI; 3d; $p; 5q' x", "sed -n -e 1p -e '$=' x", "sed -ne '2,+3p' x", "sed '/x/!d'", "sed 's/[[:space:]]*$//'", "sed --expression=p x", "sed '1~2d' x", "sed 's/a\\/b/c/' x", "sed 10q x",
+			"sed -n '1,20p' x", "sed -n '/a/,/b/p' x", "sed 's/a/b/g' x", "sed 's|/a|/b|' x", "sed -E 's/(a+)[^,x]?/\\1/gI; 3d; $p; 5q' x", "sed -n -e 1p -e '$=' x", "sed -ne '2,+3p' x", "sed '/x/!d'", "sed 's/[[:space:]]*$//'", "sed --expression=p x", "sed '1~2d' x", "sed 's/a\\/b/c/' x", "sed 10q x", "sed -i s/a/b/ x", "sed -ni p x", "sed --in-place p x ./*.go", "sed -i.bak -e 1d sub/x /tmp/x", "sed y/abc/ABC/ x", "sed 'N;s/\\n/ /' x", "sed '1!G;h;$!d' x", "sed '1i header' x", "sed -i '/x/a new line; more' x", "awk '{print $1 > \"/dev/stderr\"}' x", "awk '{printf \"x\" >> \"/dev/stdout\"; n++}'",
 		},
 		denied: []string{
-			"awk", "awk $x", "awk '{system(\"x\")}'", "awk '{print | \"x\"}'", "awk '{\"x\" | getline}'", "awk '{print > \"x\"}'", "awk '{printf \"a\" >> \"x\"}'", "awk '@load \"x\"'", "awk -f x y", "awk -i x '{}'", "awk --file=x", "awk --exec x", "awk -e '{}'", "awk -F: -f x", "awk '{print}' -f x",
+			"awk", "awk $x", "awk '{print > \"/dev/stderr\" \"x\"}'", "awk '{print > \"/dev/stderrx\"}'", "awk '{print > \"/dev/stderr\" x}'", "awk '{print > \"/dev/stderr\"} {print > \"y\"}'", "awk '{system(\"x\")}'", "awk '{print | \"x\"}'", "awk '{\"x\" | getline}'", "awk '{print > \"x\"}'", "awk '{printf \"a\" >> \"x\"}'", "awk '@load \"x\"'", "awk -f x y", "awk -i x '{}'", "awk --file=x", "awk --exec x", "awk -e '{}'", "awk -F: -f x", "awk '{print}' -f x",
 			"awk '{x |& y}'", "awk '{a ||| b}'", "awk '{print}' $x", "awk a*", "awk '{sys\\\ntem(\"x\")}'", "awk -vf=1 -fx", "awk -F$x '{print}'", "awk --version=1 -l x '{}'",
-			"sed", "sed $x", "sed -i s/a/b/ x", "sed -ni p x", "sed --in-place p x", "sed -f x", "sed s/a/b/e", "sed 's/a/b/w x'", "sed 1e", "sed 'e rm'", "sed 'w x'", "sed 'r x'", "sed 'W x'", "sed '1!{p}'", "sed p -i", "sed -e p -e e", "sed y/a/b/", "sed 'a\\' -e x", "sed s/a/b/m", "sed 's/[/]x/e/'", "sed 's/[^/]*$//'", "sed 's/a/b\nx/'", "sed s/a/b", "sed 's/a\\x2fb/e/'",
+			"sed", "sed $x", "sed -i s/a/b/ ../x", "sed -i p /etc/x", "sed -i p .git/config", "sed -i p sub/.GIT/config", "sed -i p .*/config", "sed -i p /tmp/*", "sed -i p /tmp/warmbox-shells-1/main", "sed -ix/y p x", "sed --in-place=*/y p x", "sed -i -e p -e e x", "sed -f x", "sed s/a/b/e", "sed 's/a/b/w x'", "sed 1e", "sed 'e rm'", "sed 'w x'", "sed 'r x'", "sed 'W x'", "sed '1!{p}'", "sed -e p -e e", "sed y/a/b/e", "sed y/a", "sed y/a/b\\x2f/e/", "sed 'a\\'", "sed 'a\\' -e w", "sed 'a x\\' -e 'e rm'", "sed 'a x\ne rm'", "sed a", "sed '1i\ne rm'", "sed 'Ne rm'", "sed 'N;r x'", "sed s/a/b/m", "sed 's/[/]x/e/'", "sed 's/[^/]*$//'", "sed 's/a/b\nx/'", "sed s/a/b", "sed 's/a\\x2fb/e/'",
 			"sed 's/a/b/;e'", "sed 'p;w x'", "sed --exp=p x", "sed s*", "sed -n --debug p", "sed -E -e", "sed 'sxaxexe'", "sed p\\;e",
 		},
 	},
 	{
-		about: "tar, sort, rg", list: "tar,sort,rg",
+		about: "tar, sort, rg, diff", list: "tar,sort,rg,diff",
 		allowed: []string{
 			"tar xzf a.tgz", "tar -xzf a.tgz -C sub", "tar -tvf a.tar", "tar cf /tmp/a.tar src", "tar --list --file=a.tar", "tar -czf /tmp/x.tgz --exclude=.git .", "tar xf a.tar --strip-components=1",
-			"sort -u x", "sort -t, -k2,2n x", "sort -rn -k 2 --reverse x", "sort --key=1 x", "rg -n foo", "rg -e z -g '*.go' x", "rg -tgo foo", "rg -A3 -i 'a|b' src", "rg foo -- --pre",
+			"sort -u x", "sort -t, -k2,2n x", "sort -rn -k 2 --reverse x", "sort --key=1 x", "sort -o x x", "sort -uo x y", "sort --output=/tmp/x y", "diff -u a b", "diff -ruN --exclude=.git a b", "diff --color=never -U3 a b", "rg -n foo", "rg -e z -g '*.go' x", "rg -tgo foo", "rg -A3 -i 'a|b' src", "rg foo -- --pre",
 		},
 		denied: []string{
 			"tar -xf a --to-command=x", "tar -xf a --to-command x", "tar xf a --to-c=x", "tar --checkpoint-action=exec=x -cf a b", "tar --checkpoint=1 --checkpoint-act=exec=x", "tar -I x -xf a", "tar xIf x a", "tar -Ix -xf a", "tar --use-compress-program=x -xf a", "tar --use=x", "tar -F x -xf a", "tar xfF a x", "tar --info-script=x", "tar --rsh-command=x", "tar xf host:a", "tar -xf host:a", "tar --file=host:a -x",
 			"tar -T x", "tar x*", "tar $x", "tar --rmt-command=x",
-			"sort -o x y", "sort -uo x y", "sort --output=x y", "sort --out=x y", "sort --compress-program=x", "sort --compress-program x", "sort --c=x", "sort -T", "sort x*y *", "sort $x",
+			"sort -o /etc/x y", "sort -uo ../x y", "sort --output=.git/hooks/x y", "sort -o /tmp/warmbox-x y", "sort -ox* y", "sort --out=x y", "diff -l a b", "diff --paginate a b", "diff -ul a b", "diff --pag a b", "diff $x b", "sort --compress-program=x", "sort --compress-program x", "sort --c=x", "sort -T", "sort x*y *", "sort $x",
 			"rg --pre x y", "rg --pre=x y", "rg -z x", "rg -iz x", "rg --search-zip x", "rg --hostname-bin=x y", "rg $x",
 		},
 	},
 	{
 		about: "git", list: gits,
-		allowed: []string{"git status", "git log --oneline -5", "git log -SOps", "git diff --stat HEAD~1 -- a b", "git diff --text", "git grep -n foo -- '*.go'", "git log --author='a b'", "git diff --output-indicator-new=+", "git diff a -- -O x", "git log --no-ext-diff --color=never"},
+		allowed: []string{"git status", "git -C x log", "git --no-pager log", "git --no-pager -c color.ui=never log -1", "git log @{u}..", "git log main@{1} -- x", "git diff @{-1}...@{upstream}", "git log --oneline -5", "git log -SOps", "git diff --stat HEAD~1 -- a b", "git diff --text", "git grep -n foo -- '*.go'", "git log --author='a b'", "git diff --output-indicator-new=+", "git diff a -- -O x", "git log --no-ext-diff --color=never"},
 		denied: []string{
-			"git", "git push", "git -c a=b log", "git -C x log", "git --exec-path=x log", "git log --output=x", "git log --outp x", "git diff --ext-diff", "git diff --ext", "git diff --textconv", "git diff --textc", "git grep -O x", "git grep -Ox y", "git grep -nOx y", "git grep -GOx y", "git grep --open-files-in-pager", "git grep --open=x y",
+			"git", "git push", "git -c a=b log", "git -C ../x log", "git -C x push", "git --no-pager push", "git $x log", "git * log", "git --exec-path=x log", "git log --output=x", "git log --outp x", "git diff --ext-diff", "git diff --ext", "git diff --textconv", "git diff --textc", "git grep -O x", "git grep -Ox y", "git grep -nOx y", "git grep -GOx y", "git grep --open-files-in-pager", "git grep --open=x y",
 			"git log -c", "git log --upload-pack=x", "git log --exec=x", "git log --execute=x", "git diff $x", "git diff *", "git log --git-dir=x", "git 'log'", "git diff -Ox",
 		},
 	},
@@ -194,7 +194,7 @@ var escapes = []struct {
 	{"rg", []string{"rg -e -- --pre=p.sh f", "rg -f -- --pre=p.sh f", "rg -A -- --pre=p.sh f", "rg --regexp -- --pre=p.sh f", "rg --regexp --pre f", "rg -ez --pre x f", "rg --pre-glob=* --pre=x f", "rg --iglob -- -z f", "rg -uuz f"}},
 	{"go", []string{
 		"go vet -tags -args -vettool=x .", "go test -run -args -exec x .", "go build -o -args -toolexec=x .", "go test -count 1 -run -x -exec=x", "go -C /tmp vet", "go env -w GOFLAGS=-toolexec=x", "go env -u GOFLAGS", "go tool x", "go tool compile x", "go build -asmflags=x",
-		"go build -ldflags \"-X a.b=c -extld=touch\"", "go build -ldflags='\"-extld\" touch'", "go build -ldflags=all=-extld=touch", "go build -gcflags=-importcfg=x", "go list -toolexec=touch -export .", "go get -toolexec=touch x", "go generate -toolexec x", "go fmt -x=y -mod=/x", "go install x@latest", "go run x@latest", "go bug", "go telemetry on", "go mod edit -json", "go doc -http x", "go test -test.v -exec x", "go test -- -exec x",
+		"go build -ldflags \"-X a.b=c -extld=touch\"", "go build -ldflags='\"-extld\" touch'", "go build -ldflags=all=-extld=touch", "go build -gcflags=-importcfg=x", "go list -toolexec=touch -export .", "go get -toolexec=touch x", "go generate -toolexec x", "go fmt -x=y -mod=/x", "go install x@latest", "go run x@latest", "go bug", "go telemetry on", "go mod edit -json -go=1.2", "go mod edit -replace=a=/x", "go doc -http x", "go test -test.v -exec x", "go test -- -exec x",
 	}},
 	{"nice,timeout,env,xargs,ls", []string{"nice 5 ls", "nice -n 5 5 ls", "nice --5 ls", "timeout -s -k ls", "timeout -k -- 5 ls", "xargs -n -- ls", "xargs -I{} {}", "xargs -E x ls", "env -C / ls", "env - ls"}},
 	{"find,ls", []string{
@@ -414,6 +414,22 @@ func TestValuesOfVariables(t *testing.T) {
 	}
 }
 
+// What is refused says what would be accepted.
+func TestRefusalsAdvise(t *testing.T) {
+	for cmd, want := range map[string]string{
+		"go bug": "Allowed of go: build, run, test", "find . -exec sed p {} +": "call of their own", "git -C ../x log": "workspace", "git help log": "man", "sed s/a/b/e x": "y///", "rm x": "Allowed: git log, go, ls, find, sed.",
+	} {
+		list := listOf("git log,git help,go,ls,find,sed,ls")
+		if strings.HasPrefix(cmd, "rm") {
+			list = listOf("git log,go,ls,find,sed,ls")
+		}
+		d, ok := errors.AsType[*Denial](list.Check(cmd, nil))
+		if !ok || !strings.Contains(d.Accept, want) {
+			t.Errorf("%q: got %+v, want %q in the advice", cmd, d, want)
+		}
+	}
+}
+
 func TestLists(t *testing.T) {
 	for _, c := range []struct {
 		list Commands
@@ -431,6 +447,15 @@ func TestLists(t *testing.T) {
 		{Commands{Allow: []string{" go  test "}}, "go test", true},
 		{Commands{Allow: []string{"./gradlew build"}}, "./gradlew build", true},
 		{Commands{Allow: []string{"[", "test"}}, "[ -f x ]", true},
+		{listOf("test"), "[ -f x ]", true},
+		{listOf("test -f"), "[ -f x ]", false},
+		{listOf("true"), ":", true},
+		{listOf("ls"), ":", false},
+		{listOf("default"), "time go test && mkdir -p x && printf '%s\\n' x | sort | uniq -c | tee y && test -f z && date", true},
+		{listOf("git help,go help"), "git help; go help test; go help", true},
+		{listOf("git help"), "git help log", false},
+		{listOf("go mod edit"), "go mod edit -json", true},
+		{listOf("go test"), "go -C sub test ./...", true},
 	} {
 		if err := c.list.Check(c.cmd, nil); (err == nil) != c.want {
 			t.Errorf("%v of %q: %v", c.list, c.cmd, err)

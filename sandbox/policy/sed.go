@@ -3,7 +3,7 @@ package policy
 import "strings"
 
 // harmlessSed reports whether a script has only commands that print, delete,
-// substitute and quit. It reads only what every sed reads alike.
+// add, substitute and quit. It reads only what every sed reads alike.
 func harmlessSed(script string) bool {
 	s := sedScript{script}
 	for {
@@ -78,8 +78,32 @@ func (s *sedScript) command() bool {
 		return true
 	case s.take("s"):
 		return s.substitute()
+	case s.take("y"):
+		return s.transliterate()
+	case s.rest != "" && strings.IndexByte("nNhHgGxDP", s.rest[0]) >= 0:
+		s.rest = s.rest[1:]
+		return true
+	case s.take("a"), s.take("i"), s.take("c"):
+		return s.textLine()
 	}
 	return false
+}
+
+// textLine reads a text that is the rest of the line. A backslash in it could take
+// more lines, or those of another script.
+func (s *sedScript) textLine() bool {
+	text, _, _ := strings.Cut(s.rest, "\n")
+	s.rest = s.rest[len(text):]
+	return strings.HasPrefix(text, " ") && strings.TrimSpace(text) != "" && !strings.Contains(text, `\`)
+}
+
+func (s *sedScript) transliterate() bool {
+	if s.rest == "" || strings.IndexByte("/|,:#@!%+_~=-", s.rest[0]) < 0 {
+		return false
+	}
+	mark := s.rest[0]
+	s.rest = s.rest[1:]
+	return s.text(mark) && s.text(mark)
 }
 
 func (s *sedScript) substitute() bool {

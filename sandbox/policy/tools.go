@@ -16,7 +16,7 @@ func (k *checker) awk(words []word) error {
 		return err
 	}
 	if len(operands) == 0 || operands[0].glob >= 0 || !harmlessAwk(operands[0].text) {
-		return denied("No system, getline, @ or |, and no > behind print.", "this program for awk is not allowed")
+		return denied(`No system, getline, @ or |, and no > behind print but to "/dev/stderr".`, "this program for awk is not allowed")
 	}
 	for _, w := range operands[1:] {
 		if strings.HasPrefix(w.text, "-") && w.text != "-" {
@@ -26,10 +26,15 @@ func (k *checker) awk(words []word) error {
 	return nil
 }
 
+// standardFile matches a redirect to a descriptor that awk has already. What
+// follows the name could be a part of it.
+var standardFile = regexp.MustCompile(`>{1,2}[ \t]*"/dev/std(?:out|err)"[ \t]*($|[};\n])`)
+
 // harmlessAwk looks for what could start a program or write a file. It does not
 // tell code from strings: where those end depends on what each awk takes for a
 // regular expression. So it may refuse what is harmless.
 func harmlessAwk(program string) bool {
+	program = standardFile.ReplaceAllString(program, "$1")
 	for _, bad := range []string{"system", "getline", "@", "\\\n"} {
 		if strings.Contains(program, bad) {
 			return false
@@ -45,15 +50,22 @@ func harmlessAwk(program string) bool {
 
 func (k *checker) sed(words []word) error {
 	o := options{
-		flags: "nErsuz", values: "el",
-		long: "quiet silent regexp-extended separate unbuffered null-data posix expression= line-length=",
+		flags: "nErsuz", values: "el", glued: "i",
+		long: "quiet silent regexp-extended separate unbuffered null-data posix expression= line-length= in-place?",
 	}
 	given, operands, err := o.parse(words[1:])
 	if err != nil {
 		return err
 	}
 	var scripts []string
+	inPlace := false
 	for _, g := range given {
+		if g.name == "i" || g.name == "in-place" {
+			inPlace = true
+			if !isPlain("x"+g.value) || strings.Contains(g.value, "/") {
+				return refuse(words, g.value)
+			}
+		}
 		if g.name == "e" || g.name == "expression" {
 			scripts = append(scripts, g.value)
 		}
@@ -61,18 +73,44 @@ func (k *checker) sed(words []word) error {
 	patterns := slices.ContainsFunc(words, func(w word) bool { return w.glob >= 0 && slices.Contains(scripts, w.text) })
 	if scripts == nil && len(operands) > 0 {
 		scripts, patterns = []string{operands[0].text}, operands[0].glob >= 0
+		operands = operands[1:]
+	}
+	for _, w := range operands {
+		if inPlace && !writable(w) {
+			return denied("Name files of the workspace, without .., or under /tmp.", "sed may not write %s", w.raw)
+		}
 	}
 	if scripts == nil || patterns || slices.ContainsFunc(scripts, func(s string) bool { return !harmlessSed(s) }) {
-		return denied("Only p, d, q, = and s///gpI with addresses are allowed.", "this script for sed is not allowed")
+		return denied("Only p d q = n N h H g G x D P, s///gpI, y/// and a, i, c with text in the same line are allowed, with addresses and without { }.", "this script for sed is not allowed")
 	}
 	return nil
 }
 
 func (k *checker) sort(words []word) error {
 	o := options{
-		flags: "bdfgiMhnRrVcCmsuz", values: "ktST",
+		flags: "bdfgiMhnRrVcCmsuz", values: "ktSTo",
 		long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort human-numeric-sort numeric-sort " +
-			"random-sort reverse version-sort check? merge stable unique zero-terminated debug sort= key= field-separator= buffer-size= temporary-directory= parallel= batch-size=",
+			"random-sort reverse version-sort check? merge stable unique zero-terminated debug sort= key= field-separator= buffer-size= temporary-directory= parallel= batch-size= output=",
+	}
+	given, _, err := o.parse(words[1:])
+	if err != nil {
+		return err
+	}
+	for _, g := range given {
+		if (g.name == "o" || g.name == "output") && !writable(word{text: g.value, glob: strings.IndexAny(g.value, "*?[")}) {
+			return denied("Name a file of the workspace, without .., or under /tmp.", "sort may not write %s", g.value)
+		}
+	}
+	return nil
+}
+
+// diff has no option here that starts pr: not -l or --paginate.
+func (k *checker) diff(words []word) error {
+	o := options{
+		flags: "abBcdeEfHiNnpqrsTtuwyZ", values: "CDFILSUWXx", numbers: true,
+		long: "normal brief report-identical-files context? unified? ed rcs side-by-side width= left-column suppress-common-lines show-c-function show-function-line= label= expand-tabs initial-tab tabsize= suppress-blank-empty recursive " +
+			"no-dereference new-file unidirectional-new-file ignore-file-name-case no-ignore-file-name-case exclude= exclude-from= starting-file= from-file= to-file= ignore-case ignore-tab-expansion ignore-trailing-space ignore-space-change " +
+			"ignore-all-space ignore-blank-lines ignore-matching-lines= text strip-trailing-cr ifdef= minimal horizon-lines= speed-large-files color? palette= help version",
 	}
 	_, _, err := o.parse(words[1:])
 	return err

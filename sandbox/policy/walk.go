@@ -251,6 +251,9 @@ func (k *checker) call(c *syntax.CallExpr) error {
 	for i, w := range c.Args {
 		words[i] = k.read(w)
 	}
+	if harmlessSet(words) {
+		return nil
+	}
 	return k.run(words)
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -168,6 +169,10 @@ type word struct {
 	glob   int    // where in text such a pattern begins; -1 if none does
 }
 
+// revision matches the braces of git's @{u} and stash@{0}. No shell expands braces
+// without a comma or two dots in them.
+var revision = regexp.MustCompile(`@\{-?[A-Za-z0-9]+\}`)
+
 func (k *checker) read(w *syntax.Word) word {
 	r := word{raw: k.src[at(w.Pos()):min(at(w.End()), len(k.src))], glob: -1}
 	if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 {
@@ -182,7 +187,7 @@ func (k *checker) read(w *syntax.Word) word {
 	// ~- is the value of a variable, and so may be what begins any expansion.
 	names := b.unquoted.String()
 	tilde := strings.HasPrefix(names, "~") || strings.Contains(names, "=~") || strings.Contains(names, ":~")
-	braces := strings.ContainsAny(strings.ReplaceAll(names, "{}", ""), "{}")
+	braces := strings.ContainsAny(revision.ReplaceAllString(strings.ReplaceAll(names, "{}", ""), "@"), "{}")
 	r.static = r.static && !tilde && !braces
 	r.single = isSingle(w.Parts) && !b.glob && !tilde && !braces
 	return r
