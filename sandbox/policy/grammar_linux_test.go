@@ -81,6 +81,36 @@ func TestGrammarsSeeCanaries(t *testing.T) {
 	}
 }
 
+// TestFormatsMeetTheRealGit makes formats of pieces, and has git show a signed
+// commit by those that are allowed: gpg is not started.
+func TestFormatsMeetTheRealGit(t *testing.T) {
+	b := newBench(t)
+	seed := *oracleSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("the same formats again: -oracle.seed=%d", seed)
+	g := &lineMaker{random: rand.New(rand.NewPCG(seed, 0))}
+	var lines []string
+	for ran := 0; ran < *grammarRuns/2; {
+		format := g.pick("", "", "format:", "tformat:")
+		for range 1 + g.random.IntN(5) {
+			format += g.pick("%", "%", "%", "%%", "G", "GG", "G?", "h", "x25", "x", "n", "+", "-", " ", "<(9)", ">>|(9)", "<", "(9)", "w(1,2)", "w(", "C(auto)", "C", "C(", "(trailers:separator=", "(describe)", "(", ")", "%h", "%an", "a", "gd", "%x25", "%n", "%<(9)")
+		}
+		g.made++
+		if line := "git log -1 --pretty=" + quote(format); listOf("git").Check(line, nil) == nil {
+			lines = append(lines, line)
+			ran++
+		}
+	}
+	for batch := range slices.Chunk(lines, 25) {
+		if len(b.started(t, strings.Join(batch, " ; "))) > 0 {
+			t.Errorf("gpg is started by one of %q", batch)
+		}
+	}
+	t.Logf("ran %d formats of %d", len(lines), g.made)
+}
+
 // A bench is a directory with a repository, and a PATH of the programs that the
 // grammars judge beside canaries, which write down that they were started.
 type bench struct {
@@ -321,11 +351,11 @@ func (g *lineMaker) arguments(tool string) (words []string) {
 		}
 		return words
 	case "sed", "awk":
-		o = options{flags: "nErsuz", values: "elFv", long: "expression= quiet posix field-separator= assign= file= in-place debug sandbox"}
+		o = options{flags: "nErsuz", values: "elFv", glued: "i", long: "expression= quiet in-place? posix field-separator= assign= file= in-place debug sandbox"}
 		for range g.random.IntN(3) {
 			words = append(words, g.option(o)...)
 		}
-		return append(words, g.pick("1e canary", "s/x/canary/e", "s/x/canary/", "p", "1,2p", "$!d", "w canary", "s/./canary/gI;e", "BEGIN{system(\"canary\")}", "{print | \"canary\"}", "{print $1}", "BEGIN{\"canary\"|getline}", "{x=\"canary\"; print x}", "{print > \"canary\"}", "{a || b}"), g.pick("a", "f", "canary"), g.value())
+		return append(words, g.pick("1e canary", "s/x/canary/e", "s/x/canary/", "p", "1,2p", "$!d", "w canary", "s/./canary/gI;e", "1i canary", "1i canary;e canary", "1i\\\ncanary", "1i x\\\n1e canary", "a x\ne canary", "a x\\", "1c x }", "y/a/b/", "y/ab/e\\/e canary", "y|a|b|;1e canary", "N;P;D", "N;s/\\n/e canary/", "1!G;h;$!d", "i", "i\\", "e canary", "BEGIN{system(\"canary\")}", "{print | \"canary\"}", "{print $1}", "BEGIN{\"canary\"|getline}", "{x=\"canary\"; print x}", "{print > \"canary\"}", "{a || b}"), g.pick("a", "f", "canary"), g.value())
 	case "ls":
 		return []string{g.value()}
 	case "xargs", "env", "timeout", "nice":

@@ -103,7 +103,8 @@ func (s *sedScript) transliterate() bool {
 	}
 	mark := s.rest[0]
 	s.rest = s.rest[1:]
-	return s.text(mark) && s.text(mark)
+	from := s.text(mark)
+	return from && s.text(mark)
 }
 
 func (s *sedScript) substitute() bool {
