@@ -22,12 +22,13 @@ const digestBatch = digestQueue / 4
 // that it needs a summary. It is fed in the order in which the log was written,
 // so that both count the same lines.
 type digester struct {
-	above  int // output of up to so many bytes needs none
-	cmd    string
-	mask   func(string) string
-	merger redact.Merger
-	tell   func(text string) // told the summary when there is one
-	logger *slog.Logger
+	above   int // output of up to so many bytes needs none
+	cmd     string
+	mask    func(string) string
+	longest int
+	merger  redact.Merger
+	tell    func(text string) // told the summary when there is one
+	logger  *slog.Logger
 
 	early   redact.Pieces // the output as long as it is small
 	printed int           // how much that is
@@ -46,7 +47,7 @@ type digester struct {
 func newDigester(r *Run) *digester {
 	b, c := r.Box, r.Command
 	d := &digester{
-		above: c.Whole, cmd: c.Cmd, mask: b.secrets.Text, merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
+		above: c.Whole, cmd: c.Cmd, mask: b.secrets.Text, longest: b.secrets.Longest(), merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
 		tell: func(text string) { b.history.summarize(r.ID, text) },
 	}
 	d.work.L, d.room.L = &d.mu, &d.mu
@@ -101,7 +102,7 @@ func (d *digester) end(e Exit) {
 // some milliseconds after the run, and nothing waits for it but Digest.
 func (d *digester) read() {
 	defer close(d.done)
-	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.mask})
+	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.mask, Longest: d.longest})
 	sound := true
 	var batch redact.Pieces
 	for more := true; more; {

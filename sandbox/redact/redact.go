@@ -35,6 +35,18 @@ type Redactor struct {
 	known known // the values, and how programs write them
 }
 
+// Longest is how long the longest of the values can be as programs write it. A base64
+// or an escape makes at most three bytes of one, in ASCII.
+func (r *Redactor) Longest() int {
+	longest := 0
+	if r != nil {
+		for _, v := range r.Values {
+			longest = max(longest, 3*len(v))
+		}
+	}
+	return longest
+}
+
 // Text returns s with each secret replaced by its kind, ‹github token›. Masking
 // what is masked changes nothing.
 func (r *Redactor) Text(s string) string {

@@ -50,7 +50,7 @@ func (c *cleaner) read(p []byte, emit func([]byte), again func([]byte) int) {
 			return
 		}
 		// Most lines are plain and whole, and need no copy.
-		if whole := p[:i]; !c.begun && i <= longest && plain(whole) {
+		if whole := p[:i]; !c.begun && i <= c.buf.longest() && plain(whole) {
 			emit(whole)
 		} else {
 			c.part(whole)
@@ -229,6 +229,7 @@ func tidy(p []byte) []byte {
 // beginning, its end, and what stands around its first trigger between them.
 // At each seam it holds margin bytes more than is shown: see masker.
 type longLine struct {
+	margin int
 	head   []byte
 	tail   []byte // a ring once it is full
 	start  int
@@ -239,13 +240,18 @@ type longLine struct {
 	behind int // bytes since the trigger
 }
 
-// Longest is as much as head and tail hold, so that they do not overlap.
+// longest is as much as head and tail hold, so that they do not overlap.
+func (l *longLine) longest() int { return headPart + 2*l.margin + tailPart }
+
 const (
-	longest    = headPart + margin + margin + tailPart
 	headPart   = 2048
 	tailPart   = 1024
 	windowPart = 256 // on either side of the trigger
-	margin     = 512
+
+	// leastMargin is kept for secrets of which no length is known, mostMargin where a
+	// very long one is.
+	leastMargin = 512
+	mostMargin  = 32 << 10
 )
 
 const (
@@ -255,19 +261,19 @@ const (
 )
 
 func (l *longLine) reset() {
-	*l = longLine{head: l.head[:0], tail: l.tail[:0], window: l.window[:0]}
+	*l = longLine{margin: l.margin, head: l.head[:0], tail: l.tail[:0], window: l.window[:0]}
 }
 
 func (l *longLine) write(p []byte) {
-	if !l.over && len(l.head)+len(p) <= longest {
+	if !l.over && len(l.head)+len(p) <= l.longest() {
 		l.head = append(l.head, p...)
 		return
 	}
 	if !l.over { // from now on it is held in parts
 		l.over = true
 		p = slices.Concat(l.head, p)
-		l.head = append(l.head[:0], p[:headPart+margin]...)
-		p = p[headPart+margin:]
+		l.head = append(l.head[:0], p[:headPart+l.margin]...)
+		p = p[headPart+l.margin:]
 	}
 	if !l.found {
 		n := l.watch(p)
@@ -275,7 +281,7 @@ func (l *longLine) write(p []byte) {
 		p = p[n:]
 	}
 	if l.found {
-		room := max(0, windowPart+margin-l.behind)
+		room := max(0, windowPart+l.margin-l.behind)
 		l.window = append(l.window, p[:min(room, len(p))]...)
 		l.behind += len(p)
 		l.ring(p)
@@ -289,7 +295,7 @@ func (l *longLine) watch(p []byte) int {
 		if l.last = fold(l.last, b); triggers.has(l.last) {
 			l.found = true
 			before := slices.Concat(l.head, l.end(), p[:i+1])
-			l.window = append(l.window[:0], before[len(before)-margin-windowPart:]...)
+			l.window = append(l.window[:0], before[len(before)-l.margin-windowPart:]...)
 			return i + 1
 		}
 	}
@@ -298,7 +304,7 @@ func (l *longLine) watch(p []byte) int {
 
 // ring holds the last bytes that it was given.
 func (l *longLine) ring(p []byte) {
-	const size = margin + tailPart
+	size := l.margin + tailPart
 	p = p[max(0, len(p)-size):]
 	if n := min(size-len(l.tail), len(p)); n > 0 {
 		l.tail = append(l.tail, p[:n]...)

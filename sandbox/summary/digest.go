@@ -14,7 +14,7 @@ func (s *Summarizer) Digest(exit Exit) Digest {
 // room, then both ends, then whatever else speaks for itself.
 func (s *Summarizer) kept() string {
 	p := picker{room: s.options.Kept, mask: s.mask}
-	p.width = min(longest, max(wideLine, p.room/max(1, s.lines)))
+	p.width = min(s.clean.buf.longest(), max(wideLine, p.room/max(1, s.lines)))
 	all := s.candidates()
 	failures := s.failures(all)
 	s.keepFailures(&p, failures, p.room/2)

@@ -11,6 +11,7 @@ import (
 // lines to choose from. It keeps members, not values: those that stand near
 // the top, and those whose names tell of how things went.
 type jsonScan struct {
+	margin  int
 	state   jsonState
 	stack   []byte // of { and [
 	lengths []int  // of the arrays in stack, in commas
@@ -76,10 +77,13 @@ func stringRun(p []byte) int {
 	return len(p)
 }
 
+// most is how much of a member is held.
+func (j *jsonScan) most() int { return maxMember + j.margin }
+
 // hold keeps bytes of a string as far as there is use for them.
 func (j *jsonScan) hold(p []byte) {
 	if j.keep {
-		j.raw = append(j.raw, p[:min(len(p), maxMember+margin-len(j.raw))]...)
+		j.raw = append(j.raw, p[:min(len(p), j.most()-len(j.raw))]...)
 	}
 	if j.wantKey {
 		j.word = append(j.word, p[:max(0, min(len(p), maxMember-len(j.word)))]...)
@@ -91,7 +95,7 @@ func (j *jsonScan) step(b byte) {
 		j.state = jsonNot // a terminal would show something else than stands here
 		return
 	}
-	if j.keep && len(j.raw) < maxMember+margin {
+	if j.keep && len(j.raw) < j.most() {
 		j.raw = append(j.raw, b)
 	}
 	switch j.state {
@@ -202,7 +206,7 @@ func (j *jsonScan) endMember(behind int) {
 		return
 	}
 	j.keep = false
-	if len(j.raw) == maxMember+margin {
+	if len(j.raw) == j.most() {
 		j.remember(wholeRunes(j.raw), seam)
 	} else {
 		j.remember(string(j.raw[:len(j.raw)-behind]), "")

@@ -3,18 +3,21 @@ package summary
 import (
 	"bytes"
 	"strings"
+	"unicode/utf8"
 )
 
-// A masker hides secrets in text that leaves the package; nil hides nothing. It
-// is too slow for every line that streams by, so lines are masked once they are
+// A masker hides secrets in text that leaves the package. It is too slow for every line that streams by, so lines are masked once they are
 // chosen, and before they are clipped: half of a secret has no form any more.
-type masker func(string) string
+type masker struct {
+	hide   func(string) string // nil hides nothing
+	margin int                 // how much more than is shown is kept at each seam
+}
 
 func (m masker) text(s string) string {
-	if m == nil {
+	if m.hide == nil {
 		return s
 	}
-	return m(s)
+	return m.hide(s)
 }
 
 // line is what may be shown of a line: masked, and with … for each seam.
@@ -29,33 +32,88 @@ func (m masker) line(text string) string {
 	return strings.Join(parts, clip)
 }
 
-// part is what may be shown of a part of a line. A secret that lies across a
-// seam is hidden too: as a whole if it is no longer than the margin that was
-// kept for this, and as a run of bytes that keys consist of however long it is.
+// part is what may be shown of a part of a line. All of the part is masked before
+// any of it is left out: a secret that lies on this side of a seam is known as a
+// whole only there. One that lies across the seam is hidden too: as a whole if it is
+// no longer than the margin that was kept for this, and as a run of bytes that keys
+// consist of, masks among them, however long it is.
 func (m masker) part(text string, cutBefore, cutBehind bool) string {
-	before, behind := 0, 0
+	text = m.text(text)
 	if cutBefore {
-		before = margin
-		rest := strings.TrimLeftFunc(text, m.inKeys)
-		before -= len(text) - len(rest)
-		text = rest
+		text = text[m.hiddenStart(text):]
 	}
 	if cutBehind {
-		behind = margin
-		rest := strings.TrimRightFunc(text, m.inKeys)
-		behind -= len(text) - len(rest)
-		text = rest
+		text = text[:len(text)-m.hiddenEnd(text)]
 	}
-	text = m.text(text)
-	text = text[min(max(0, before), len(text)):]
-	text = text[:len(text)-min(max(0, behind), len(text))]
 	return wholeRunes([]byte(text))
+}
+
+// hiddenStart returns how much of a masked text behind a seam is not shown.
+func (m masker) hiddenStart(text string) int {
+	n := 0
+	for n < len(text) {
+		r, size := utf8.DecodeRuneInString(text[n:])
+		if end := maskEnd(text[n:]); end > 0 {
+			size = end
+		} else if !m.inKeys(r) {
+			break
+		}
+		n += size
+	}
+	for n < min(m.margin, len(text)) {
+		n += max(1, maskEnd(text[n:]))
+	}
+	return n
+}
+
+// hiddenEnd returns how much of a masked text before a seam is not shown.
+func (m masker) hiddenEnd(text string) int {
+	n := len(text)
+	for n > 0 {
+		r, size := utf8.DecodeLastRuneInString(text[:n])
+		if start := maskStart(text[:n]); start > 0 {
+			size = start
+		} else if !m.inKeys(r) {
+			break
+		}
+		n -= size
+	}
+	for n > max(0, len(text)-m.margin) {
+		n -= max(1, maskStart(text[:n]))
+	}
+	return len(text) - n
+}
+
+// maxMask is more than the longest mask has.
+const maxMask = 40
+
+// maskEnd returns the length of the mask that a text begins with, 0 for none.
+func maskEnd(text string) int {
+	if !strings.HasPrefix(text, "‹") {
+		return 0
+	}
+	if i := strings.Index(text[:min(len(text), maxMask)], "›"); i > 0 {
+		return i + len("›")
+	}
+	return 0
+}
+
+// maskStart returns the length of the mask that a text ends with, 0 for none.
+func maskStart(text string) int {
+	if !strings.HasSuffix(text, "›") {
+		return 0
+	}
+	last := text[max(0, len(text)-maxMask):]
+	if i := strings.LastIndex(last, "‹"); i >= 0 {
+		return len(last) - i
+	}
+	return 0
 }
 
 // inKeys reports the characters that keys and tokens consist of, and the one
 // that stands for their ends of lines within a string.
 func (m masker) inKeys(r rune) bool {
-	return m != nil && (r < 0x80 && classes[r] != separator || strings.ContainsRune(`+/=-_.\`, r))
+	return m.hide != nil && (r < 0x80 && classes[r] != separator || strings.ContainsRune(`+/=-_.\`, r))
 }
 
 // A keyBlock hides the lines of a private key in PEM: one by one they have no

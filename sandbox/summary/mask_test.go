@@ -77,7 +77,7 @@ func TestMask(t *testing.T) {
 
 // TestMaskAtSeams moves secrets over every place where a long line is cut.
 func TestMaskAtSeams(t *testing.T) {
-	const trigger, size = 5000, 9000
+	const trigger, size, margin = 5000, 9000, leastMargin
 	for name, secret := range secrets {
 		for _, seam := range []int{
 			headPart, headPart + margin, trigger - windowPart - margin, trigger - windowPart,
@@ -159,5 +159,42 @@ func TestMaskPrivateKey(t *testing.T) {
 				t.Errorf("%q is hidden in:\n%s", tt.want, told)
 			}
 		})
+	}
+}
+
+// TestMaskBehindRuns puts a value with other characters than keys have behind a run of
+// those, so that the run leads over a seam into the value.
+func TestMaskBehindRuns(t *testing.T) {
+	const value = "zY7gIvEn%vAlUe&42xX=Qr"
+	long := "zY7gIvEn" + strings.Repeat("%vAlUe&42xX= ", 300)
+	for name, secret := range map[string]string{"short": value, "long": strings.TrimSpace(long)} {
+		r := &redact.Redactor{Values: []string{secret}}
+		for _, run := range []string{"A", "c9", "/", "x=", "ab cd ", secrets["github"] + " "} {
+			for _, size := range []int{900, 2000, 2040, 2550, 3000, 4080, 4090, 4096, 4100, 5000, 9000, 30000} {
+				for _, line := range []string{"error: GET https://h.example/cb?state=%s failed", "error: %s", "%s fatal error: %[1]s", "{\"error\": \"%s\"}"} {
+					line = fmt.Sprintf(line, strings.Repeat(run, size/len(run))+secret+" "+strings.Repeat("d", 700))
+					s := New(Options{Mask: r.Text, Longest: r.Longest(), Budget: 3000})
+					fmt.Fprintf(s, "%s\n%s", line, strings.Repeat("ok\n", 300))
+					if d := s.Digest(Exit{Code: 1}); strings.Contains(d.Summary+d.Kept, "vAlUe") || strings.Contains(d.Summary+d.Kept, "zY7gI") {
+						t.Errorf("%s behind %d of %q is shown: %.300q", name, size, run, d.Summary)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMasksAreNotCut sees that a mask which a seam goes through is left out as a whole.
+func TestMasksAreNotCut(t *testing.T) {
+	m := masker{func(s string) string { return s }, leastMargin}
+	for n := 480; n < 530; n++ {
+		text := strings.Repeat(" ", n) + "‹anthropic key›" + strings.Repeat(" ", 900)
+		if got := strings.TrimSpace(m.part(text, true, false)); got != "" && got != "‹anthropic key›" {
+			t.Errorf("at %d: %q", n, got)
+		}
+		text = strings.Repeat(" ", 900) + "‹anthropic key›" + strings.Repeat(" ", n)
+		if got := strings.TrimSpace(m.part(text, false, true)); got != "" && got != "‹anthropic key›" {
+			t.Errorf("%d before the end: %q", n, got)
+		}
 	}
 }

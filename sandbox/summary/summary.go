@@ -53,6 +53,11 @@ type Options struct {
 	// called from Write, too. All text that leaves has passed through it; private
 	// keys in PEM, of which no line tells that it is a part, are hidden without it.
 	Mask func(string) string
+
+	// Longest is how long a secret is at most that Mask knows by more than its
+	// characters, in whatever form it is printed. More of very long lines is held
+	// for it, up to 32 KiB at each cut.
+	Longest int
 }
 
 // defaultBudget is about 200 tokens.
@@ -77,8 +82,9 @@ func New(o Options) *Summarizer {
 	if o.Kept <= 0 || o.Kept > KeptBytes {
 		o.Kept = KeptBytes
 	}
-	s := &Summarizer{options: o, mask: o.Mask, seen: newTemplates(o.Mask)}
-	s.list.mask = o.Mask
+	mask := masker{o.Mask, min(max(o.Longest, leastMargin), mostMargin)}
+	s := &Summarizer{options: o, mask: mask, seen: newTemplates(mask)}
+	s.list.mask, s.json.margin, s.clean.buf.margin = mask, mask.margin, mask.margin
 	s.finder.tail = &s.tail
 	return s
 }
@@ -135,7 +141,7 @@ func (s *Summarizer) take(text []byte) {
 		return
 	}
 	whole := text
-	if s.mask != nil {
+	if s.mask.hide != nil {
 		text = s.key.hide(text)
 	}
 	if len(s.head) < headLines {
@@ -177,7 +183,7 @@ func (r *repeat) note(text []byte, t *template, loud bool) {
 
 // repeat takes the last line once more.
 func (s *Summarizer) repeat(text []byte) {
-	s.same.plain = len(text) <= longest && plain(text)
+	s.same.plain = len(text) <= s.clean.buf.longest() && plain(text)
 	s.count(1)
 	s.tail.add(s.lines, text)
 	s.list.add(s.lines, text)
