@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"html"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -11,6 +12,16 @@ import (
 // returns the escape's length, 0 where there is none.
 type decoder func(text []byte, s string) ([]byte, int)
 
+// An escaping is a way to write characters that mean something else where they stand.
+type escaping struct {
+	mark   byte // each escape begins with it
+	decode decoder
+}
+
+// escapings are undone one behind the other, in any order: JSON holds shell commands,
+// and a trace of those quotes what they quote.
+var escapings = []escaping{{'%', percent}, {'\\', backslash}, {'\'', singleQuote}, {'&', entity}}
+
 // unescape returns s without its escapes, which begin with a mark. Without any it
 // returns no seams. An escape that the end of s cuts off is left out.
 func unescape(s string, mark byte, decode decoder) (text string, seams []seam) {
@@ -20,6 +31,7 @@ func unescape(s string, mark byte, decode decoder) (text string, seams []seam) {
 	}
 	out := make([]byte, 0, len(s))
 	seams = []seam{{}}
+	any := false
 	for from := 0; ; {
 		out = append(out, s[from:i]...)
 		if i == len(s) {
@@ -28,6 +40,8 @@ func unescape(s string, mark byte, decode decoder) (text string, seams []seam) {
 		next, n := decode(out, s[i:])
 		if n == 0 {
 			next, n = append(out, s[i]), 1
+		} else {
+			any = true
 		}
 		out, from = next, i+n
 		if last := &seams[len(seams)-1]; last.clean == len(out) {
@@ -40,6 +54,9 @@ func unescape(s string, mark byte, decode decoder) (text string, seams []seam) {
 		} else {
 			i = len(s)
 		}
+	}
+	if !any {
+		return "", nil
 	}
 	return string(out), seams
 }
@@ -132,51 +149,29 @@ func hex(digits string) (n uint64, ok bool) {
 	return n, err == nil
 }
 
-// minWrapped is how long lines of base64 are at least: programs break them after
-// 64 or 76 characters.
-const minWrapped = 60
-
-// join takes out the ends of lines that break base64 in two. Without any it
-// returns no seams.
-func join(s string) (joined string, seams []seam) {
-	var b strings.Builder
-	from := 0
-	for i := strings.IndexByte(s, '\n'); i >= 0 && i < len(s); {
-		if wraps(s[:i]) {
-			if seams == nil {
-				seams = []seam{{}}
-			}
-			b.WriteString(s[from:i])
-			from = i + 1
-			if last := &seams[len(seams)-1]; last.clean == b.Len() {
-				last.raw = from
-			} else {
-				seams = append(seams, seam{b.Len(), from})
-			}
+// singleQuote decodes how shells write a single quote between two of them.
+func singleQuote(text []byte, s string) ([]byte, int) {
+	for _, q := range []string{`'\''`, `'"'"'`} {
+		if strings.HasPrefix(s, q) {
+			return append(text, '\''), len(q)
 		}
-		k := strings.IndexByte(s[i+1:], '\n')
-		if k < 0 {
-			break
+		if len(s) > 1 && strings.HasPrefix(q, s) {
+			return text, len(s)
 		}
-		i += k + 1
 	}
-	if seams == nil {
-		return "", nil
-	}
-	b.WriteString(s[from:])
-	return b.String(), seams
+	return text, 0
 }
 
-// wraps reports whether a line ends with so much of base64 as those have that
-// are broken.
-func wraps(line string) bool {
-	if len(line) < minWrapped {
-		return false
+// entity decodes the &quot; and &#39; of HTML and XML.
+func entity(text []byte, s string) ([]byte, int) {
+	const most = 10 // &#x10ffff;
+	name, _, closed := strings.Cut(s[:min(len(s), most)], ";")
+	if !closed {
+		return text, 0
 	}
-	for i := len(line) - 1; i >= len(line)-minWrapped; i-- {
-		if !inBase64(line[i]) {
-			return false
-		}
+	plain := html.UnescapeString(name + ";")
+	if plain == name+";" {
+		return text, 0
 	}
-	return true
+	return append(text, plain...), len(name) + 1
 }

@@ -5,7 +5,7 @@
 // It protects against accidents, an environment that a test prints or a key in
 // an error message, and not against a program that means to leak: text that is
 // compressed or spelt backwards passes. Of a given value it knows the escapes
-// that programs write it with: those of JSON, shells and URLs, and base64. Where a form is not distinctive, it would
+// that programs write it with, and those of those: of JSON, shells, URLs and HTML; and base64. Where a form is not distinctive, it would
 // rather show a weak password than hide commit hashes and the names of tests.
 //
 // The caller masks before it cuts and shows, never afterwards, since half of a

@@ -12,6 +12,7 @@ type known struct {
 	plain   []string // as they are, and the long lines of those that have several
 	quoted  []string // in forms that no decoder undoes
 	base64  []encoded
+	links   links
 	escapes bool // some have characters that programs escape
 	spaced  bool // some have spaces, which a query writes as "+"
 }
@@ -79,8 +80,10 @@ func (k *known) addBase64(v string) {
 		first, end := (8*shift+5)/6, 8*(shift+len(v))/6
 		e := encoded{text[first:end], shift > 0, 8*(shift+len(v))%6 != 0}
 		k.base64 = append(k.base64, e)
+		k.links.add(e.inner)
 		if url := strings.NewReplacer("+", "-", "/", "_").Replace(e.inner); url != e.inner {
 			k.base64 = append(k.base64, encoded{url, e.before, e.behind})
+			k.links.add(url)
 		}
 	}
 }
@@ -95,33 +98,70 @@ func (k *known) find(s string, spans []Span) []Span {
 			spans = appendText(spans, s, v)
 		}
 	}
-	spans = k.findBase64(s, spans)
-	if joined, seams := join(s); seams != nil {
-		for _, x := range k.findBase64(joined, nil) {
-			spans = append(spans, Span{rawAt(seams, x.From), rawAt(seams, x.To-1) + 1, x.Kind})
-		}
-	}
-	if k.escapes {
-		spans = k.findEscaped(s, spans)
+	spans = k.findWrapped(s, k.findBase64(s, spans))
+	if k.escapes || strings.Contains(s, `\n`) {
+		e := unescaper{known: k, seen: map[string]bool{s: true}}
+		spans = append(spans, e.find(s, 1, false)...)
 	}
 	return spans
 }
 
-// findEscaped looks into s without its escapes. JSON is written into JSON, so
-// backslashes are taken away twice.
-func (k *known) findEscaped(s string, spans []Span) []Span {
-	if text, seams := unescape(s, '%', percent); seams != nil {
-		spans = append(spans, inRaw(k.findPlain(text, k.spaced), text, s, seams)...)
+// findWrapped looks for base64 across the ends of lines.
+func (k *known) findWrapped(s string, spans []Span) []Span {
+	for _, signed := range []bool{false, true} {
+		if signed && strings.Index(s, "\n+") < 0 && strings.Index(s, "\n-") < 0 {
+			break
+		}
+		joined, seams := k.links.join(s, signed)
+		if seams == nil {
+			continue
+		}
+		for _, x := range k.findBase64(joined, nil) {
+			spans = append(spans, Span{rawAt(seams, x.From), rawAt(seams, x.To-1) + 1, x.Kind})
+		}
 	}
-	once, seams := unescape(s, '\\', backslash)
-	if seams == nil {
-		return spans
+	return spans
+}
+
+const (
+	// maxLevels is how often escapes are undone: JSON in JSON in JSON, and once more.
+	maxLevels = 4
+
+	// maxTexts is how many texts that is at most, of which the first ones tell most.
+	maxTexts = 32
+)
+
+// An unescaper looks into a text without its escapes, those of what that holds, and so
+// on: each kind within each other.
+type unescaper struct {
+	*known
+	seen map[string]bool // two orders mostly give the same text
+}
+
+func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
+	for _, kind := range escapings {
+		if !e.escapes && kind.mark != '\\' {
+			continue
+		}
+		text, seams := unescape(s, kind.mark, kind.decode)
+		if seams == nil || e.seen[text] || len(e.seen) > maxTexts {
+			continue
+		}
+		e.seen[text] = true
+		var found []Span
+		spaced := spaced || e.spaced && kind.mark == '%'
+		if e.escapes {
+			found = e.findPlain(text, spaced)
+		}
+		if kind.mark == '\\' { // the ends of lines of base64 in JSON
+			found = e.findWrapped(text, found)
+		}
+		if level < maxLevels && e.escapes {
+			found = append(found, e.find(text, level+1, spaced)...)
+		}
+		spans = append(spans, inRaw(found, text, s, seams)...)
 	}
-	found := k.findPlain(once, false)
-	if twice, inner := unescape(once, '\\', backslash); inner != nil {
-		found = append(found, inRaw(k.findPlain(twice, false), twice, once, inner)...)
-	}
-	return append(spans, inRaw(found, once, s, seams)...)
+	return spans
 }
 
 // inRaw says where spans of a decoded text are in the raw one.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -145,6 +146,81 @@ func TestWrappedBase64(t *testing.T) {
 				got := r.Text("x\n" + b.String() + code + end)
 				if !strings.Contains(got, "‹secret›") || len(strings.NewReplacer(end, "", "‹secret›", "").Replace(got)) > len(whole)-30 {
 					t.Fatalf("%d bytes before it, lines of %d: %q", before, width, got)
+				}
+			}
+		}
+	}
+}
+
+// However short the lines are and whatever stands before each of them, and behind.
+func TestNarrowAndIndentedBase64(t *testing.T) {
+	for _, v := range []string{"kP9vWx3LmQ8sTz4RbN7yHc2D", `kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`} {
+		r := &Redactor{Values: []string{v}}
+		for name, format := range map[string]string{
+			"plain": "%[2]s\n", "indented": "  %[2]s\n", "tab": "\t%[2]s\n", "comment": "# %[2]s\n", "quote": "> %[2]s\n", "bar": "| %[2]s\n",
+			"item": "    - %[2]s\n", "cat -n": "%6[1]d\t%[2]s\n", "grep -n": "%[1]d:%[2]s\n", "strings": "\t\"%[2]s\" +\n", "shell": "%[2]s\\\n",
+			"log": "2026-01-01 12:00:01 INF %[2]s\n", "added": "+%[2]s\n", "removed": "-%[2]s\n", "JSON": `%[2]s\n`, "CRLF": "%[2]s\r\n", "coloured": "\x1b[32m%[2]s\x1b[0m\n",
+		} {
+			for _, width := range []int{4, 7, 10, 12, 16, 20, 28, 36, 40, 64, 76} {
+				if name == "log" && width < 16 || name == "JSON" && width < 7 {
+					continue // where the time is the longest word of a line
+				}
+				for before := range 4 {
+					code := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("q", before*17) + v + strings.Repeat("z", 40)))
+					var b strings.Builder
+					for n := 1; code != ""; n++ {
+						w := min(width, len(code))
+						fmt.Fprintf(&b, format, n, code[:w])
+						code = code[w:]
+					}
+					got := r.Text("data:\n" + b.String() + "end\n")
+					if !strings.Contains(got, "‹secret›") {
+						t.Fatalf("%s, lines of %d, %d before it: %q", name, width, before*17, got)
+					}
+					for shift := range 3 {
+						inner := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), v...))
+						for i := 2; i+7 < len(inner); i++ {
+							if strings.Contains(got, inner[i:i+6]) {
+								t.Fatalf("%s, lines of %d, %d before it: %q has %q", name, width, before*17, got, inner[i:i+6])
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// What a program escapes another one escapes again.
+func TestEscapesOfEscapes(t *testing.T) {
+	trace := func(script string) func(string) string {
+		return func(v string) string { return bash(t, "C.UTF-8", "exec 2>&1; "+script, v) }
+	}
+	quote := func(v string) string { return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'" }
+	for name, form := range map[string]func(string) string{
+		"trace of %q":        trace(`set -x; B=$(printf %q "$V")`),
+		"trace of @Q":        trace(`set -x; echo "${V@Q}"`),
+		"@Q of @Q":           trace(`C="${V@Q}"; echo "${C@Q}"`),
+		"%q of %q":           trace(`printf '%q\n' "$(printf %q "$V")"`),
+		"trace of a shell":   trace(`set -x; bash -c "true $(printf %q "$V")"`),
+		"JSON three deep":    func(v string) string { return plainJSON(plainJSON(plainJSON(v))) },
+		"ASCII three deep":   func(v string) string { return asciiJSON(asciiJSON(asciiJSON(v))) },
+		"percent twice":      func(v string) string { return url.QueryEscape(url.QueryEscape(v)) },
+		"percent in percent": func(v string) string { return url.PathEscape(lowerHex(url.PathEscape(url.PathEscape(v)))) },
+		"percent in JSON":    func(v string) string { return plainJSON(plainJSON(url.PathEscape(v))) },
+		"JSON in percent":    func(v string) string { return url.QueryEscape(plainJSON(v)) },
+		"JSON in a shell":    func(v string) string { return quote(plainJSON(v)) },
+		"shell in JSON":      func(v string) string { return plainJSON(quote(quote(v))) },
+		"HTML in HTML":       func(v string) string { return html.EscapeString(html.EscapeString(v)) },
+		"HTML in JSON":       func(v string) string { return plainJSON(html.EscapeString(v)) },
+	} {
+		for _, v := range append([]string{`kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`, "zY7gIvEn%vAlUe&42xX=Qr"}, hard...) {
+			r := &Redactor{Values: []string{v}}
+			text := "a " + form(v) + " b"
+			got := r.Text(text)
+			for n := range len(v) - 5 {
+				if part := v[n : n+6]; strings.Contains(got, part) || !strings.Contains(got, "‹secret›") {
+					t.Fatalf("%s of %q: %q shows as %q", name, v, text, got)
 				}
 			}
 		}
