@@ -41,6 +41,42 @@ func (m *Manager) keep(owner string, req Request) (*Keep, error) {
 	return &Keep{Name: req.Name, Owner: principal(owner), For: m.keepFor()}, nil
 }
 
+// KeptFor is how long the box waits for a server after this one, and stands while
+// nobody uses it; 0 of a box that ends with its client.
+func (b *Box) KeptFor() time.Duration { return max(0, b.keepFor) }
+
+// notKept refuses to say of a box that it is kept. Whose it is, what it was started
+// with and what its agent does at the end of its stream is fixed when it starts.
+func notKept(name string) error {
+	return Errorf(InvalidArgument, "Stop it first and start it with keep, or leave keep out, or give another name.",
+		"a container named %q stands already and is not kept, and what stands cannot become so", name)
+}
+
+// Back waits for what an owner's principal kept to come back, at most so long, and
+// reports whether all of it was looked for. Before Warm there is nothing to wait for.
+func (m *Manager) Back(ctx context.Context, owner string, wait time.Duration) bool {
+	m.mu.Lock()
+	back := m.met[principal(owner)]
+	m.mu.Unlock()
+	if back == nil {
+		return true
+	}
+	select {
+	case <-back:
+		return true
+	default:
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-back:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
 func (m *Manager) keepFor() time.Duration {
 	if m.KeepFor > 0 {
 		return m.KeepFor

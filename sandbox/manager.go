@@ -66,7 +66,7 @@ type Manager struct {
 	claims    map[string]chan struct{} // what somebody is at; closed when it is done
 	pool      *pool                    // nil until there is a client
 	idleTimer *time.Timer              // nil until there is a box that may be idle for too long
-	met       map[string]bool          // principals of which there was a client
+	met       map[string]chan struct{} // principals of which there was a client; closed when what they kept is back
 	starting  int
 	closed    bool
 	life      context.Context    // of those who tend; nil until there is something to
@@ -110,6 +110,11 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		defer release()
 	}
 	if box := m.named(owner, req.Name); box != nil {
+		if req.Keep && box.KeptFor() <= 0 {
+			err := notKept(req.Name)
+			m.newAudit().started(owner, req, nil, err)
+			return nil, false, err
+		}
 		return box, true, nil
 	}
 	spec, err := m.spec(req)
@@ -209,15 +214,16 @@ func (m *Manager) enter(b *Box) {
 	m.pending.Go(func() { m.watch(b, b.owner) })
 }
 
-func (m *Manager) named(owner, name string) *Box {
+// named returns the box of a name: of two, the one that is kept.
+func (m *Manager) named(owner, name string) (box *Box) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.boxes {
-		if name != "" && reaches(owner, t.owner) && t.box.Name == name && t.box.Gone() == nil {
-			return t.box
+		if name != "" && reaches(owner, t.owner) && t.box.Name == name && t.box.Gone() == nil && (box == nil || t.box.KeptFor() > 0) {
+			box = t.box
 		}
 	}
-	return nil
+	return box
 }
 
 // spec lays a request over the defaults and checks what it may ask for.

@@ -98,12 +98,16 @@ func (m *Manager) Warm(owner string) {
 	if m.closed {
 		return
 	}
-	if who := principal(owner); !m.met[who] {
+	if who := principal(owner); m.met[who] == nil {
 		if m.met == nil {
-			m.met = map[string]bool{}
+			m.met = map[string]chan struct{}{}
 		}
-		m.met[who] = true
-		m.tend(func(ctx context.Context) { m.comeBack(ctx, owner) })
+		back := make(chan struct{})
+		m.met[who] = back
+		m.tend(func(ctx context.Context) {
+			defer close(back)
+			m.comeBack(ctx, owner)
+		})
 	}
 	if m.Pool.Warm <= 0 {
 		return

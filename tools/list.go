@@ -18,6 +18,10 @@ import (
 // maxListed is how many commands a list has. Those that run come first.
 const maxListed = 50
 
+// backWait is how long a list waits for containers that were kept to come back, which
+// takes an engine less than a second.
+const backWait = 3 * time.Second
+
 func listTool() mcp.Tool {
 	return mcp.Tool{
 		Name:            "list",
@@ -42,7 +46,8 @@ type listedBox struct {
 	Name        string `json:"name,omitempty"`
 	Image       string `json:"image,omitempty"`
 	Started     string `json:"started"`
-	Running     int    `json:"running"` // commands
+	Running     int    `json:"running"`        // commands
+	Kept        string `json:"kept,omitempty"` // for how long after its server, or unused
 }
 
 type listedRun struct {
@@ -71,9 +76,14 @@ func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err := parse(req, nil); err != nil {
 		return Failed(err), nil
 	}
+	back := s.Manager.Back(ctx, s.owner(ctx), backWait)
 	r := s.list(s.owner(ctx))
 	news := s.Manager.News(s.owner(ctx), newsWait)
-	r.Changed, r.Hint = changedPaths(news), strings.Join(changedHint(news), " ")
+	hints := changedHint(news)
+	if !back {
+		hints = append(hints, "Containers that were kept are still being looked for: list again in a moment.")
+	}
+	r.Changed, r.Hint = changedPaths(news), strings.Join(hints, " ")
 	return reply(r, r.text()), nil
 }
 
@@ -81,7 +91,7 @@ func (s *Set) list(owner string) listResult {
 	r := listResult{Containers: []listedBox{}, Commands: []listedRun{}}
 	for _, b := range s.Manager.Boxes(owner) {
 		if b.Gone() == nil {
-			r.Containers = append(r.Containers, listedBox{b.ID, b.Name, b.Place.Image, clock(b.Started), b.Live()})
+			r.Containers = append(r.Containers, listedBox{b.ID, b.Name, b.Place.Image, clock(b.Started), b.Live(), kept(b)})
 		}
 	}
 	runs := s.Manager.Runs(owner)
@@ -125,6 +135,9 @@ func (r listResult) text() string {
 			if detail != "" {
 				b.WriteString(" · " + detail)
 			}
+		}
+		if c.Kept != "" {
+			b.WriteString(" · kept for " + c.Kept)
 		}
 		fmt.Fprintf(&b, " · since %s\n", c.Started)
 	}

@@ -68,6 +68,7 @@ type startResult struct {
 	Image       string   `json:"image,omitempty"`
 	Status      string   `json:"status"`
 	Reused      bool     `json:"reused"`
+	Kept        string   `json:"kept,omitempty"`      // for how long after its server, or unused
 	Workdir     string   `json:"workdir"`             // in the box
 	Workspace   string   `json:"workspace,omitempty"` // on the host
 	Backend     string   `json:"backend"`
@@ -83,6 +84,7 @@ const startOutput = `{"type":"object","properties":{
 	"image":{"type":"string"},
 	"status":{"type":"string"},
 	"reused":{"type":"boolean"},
+	"kept":{"type":"string"},
 	"workdir":{"type":"string"},
 	"workspace":{"type":"string"},
 	"backend":{"type":"string"},
@@ -116,7 +118,7 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult {
 	isolator, ok := s.Manager.Launcher.(sandbox.Isolator)
 	r := startResult{
-		ID: box.ID, ContainerID: box.ID, Name: box.Name, Image: box.Place.Image, Status: string(sandbox.Running), Reused: reused,
+		ID: box.ID, ContainerID: box.ID, Name: box.Name, Image: box.Place.Image, Status: string(sandbox.Running), Reused: reused, Kept: kept(box),
 		Workdir: box.Place.Dir, Workspace: box.Place.Workspace, Backend: box.Place.Backend,
 		Isolated: ok && isolator.Isolates(), Notes: box.Place.Notes,
 	}
@@ -127,6 +129,21 @@ func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult
 	return r
 }
 
+// kept is for how long a box is kept, "" of one that is not.
+func kept(b *sandbox.Box) string {
+	if b.KeptFor() <= 0 {
+		return ""
+	}
+	text := b.KeptFor().Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 func (r startResult) text() string {
 	how := "started in " + took(time.Duration(r.StartMs)*time.Millisecond)
 	if r.Reused {
@@ -135,6 +152,9 @@ func (r startResult) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s · containerId %s · %s\n", r.Status, r.ContainerID, how)
 	fact(&b, "name", r.Name)
+	if r.Kept != "" {
+		fact(&b, "kept", "for "+r.Kept+" without a server, or while nobody uses it")
+	}
 	fact(&b, "image", r.Image)
 	fact(&b, "workdir", r.Workdir)
 	fact(&b, "workspace on the host", r.Workspace)

@@ -1,0 +1,65 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+)
+
+// keeper is a backend whose boxes may be kept, and that looks for old ones until it is
+// told to stop.
+type keeper struct {
+	sandbox.Launcher
+	look chan struct{}
+}
+
+func (k keeper) Kept(ctx context.Context) ([]sandbox.Kept, error) {
+	select {
+	case <-k.look:
+	case <-ctx.Done():
+	}
+	return nil, nil
+}
+
+func (keeper) Redial(context.Context, sandbox.Kept) (io.ReadWriteCloser, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// A box that stands and is not kept is never said to be.
+func TestStandingBoxIsNotKept(t *testing.T) {
+	k := keeper{boxtest.Agent(t), make(chan struct{})}
+	close(k.look)
+	s := &Set{Manager: boxtest.Manager(t, k, sandbox.Spec{})}
+	c := connect(t, s)
+	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": false, "kept": nil})
+	r := callTool(t, c, "start", `{"name":"dev","keep":true}`)
+	r.has(t, map[string]any{"code": sandbox.InvalidArgument, "containerId": nil})
+	r.says(t, `a container named "dev" stands already and is not kept`, "hint: Stop it first")
+	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": true, "kept": nil})
+	s.Manager.KeepFor = 90 * time.Minute
+	r = callTool(t, c, "start", `{"name":"old","keep":true}`)
+	r.has(t, map[string]any{"reused": false, "kept": "1h30m"})
+	r.says(t, "kept: for 1h30m without a server, or while nobody uses it")
+	callTool(t, c, "start", `{"name":"old","keep":true}`).has(t, map[string]any{"reused": true, "kept": "1h30m"})
+	if text := callTool(t, c, "list", `{}`).text; strings.Count(text, " · kept for 1h30m · ") != 1 {
+		t.Errorf("%s", text)
+	}
+}
+
+// The first list of a new server waits for boxes that come back, and says so where that
+// takes too long.
+func TestListWaitsForWhatComesBack(t *testing.T) {
+	k := keeper{boxtest.Agent(t), make(chan struct{})}
+	s := &Set{Manager: boxtest.Manager(t, k, sandbox.Spec{})}
+	c := connect(t, s)
+	s.Manager.Warm("")
+	callTool(t, c, "list", `{}`).says(t, "0 containers", "hint: Containers that were kept are still being looked for")
+	time.AfterFunc(50*time.Millisecond, func() { close(k.look) })
+	callTool(t, c, "list", `{}`).has(t, map[string]any{"hint": nil})
+}
