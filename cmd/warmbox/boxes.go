@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -55,20 +54,12 @@ func signOff(m *sandbox.Manager) {
 	}
 }
 
-// newRedactor takes the values of the variables that are to be masked. One that
-// is not set has nothing to hide.
+// newRedactor takes the values that are to be masked, and tells of those that it
+// cannot mask.
 func newRedactor(c *config, log *slog.Logger) *redact.Redactor {
-	env, _ := c.environment() // it was checked when it was read
-	var values []string
-	for name := range c.Secrets.Give {
-		values = append(values, env[name])
-	}
-	for _, name := range c.Secrets.Env {
-		value := strings.TrimSpace(os.Getenv(name))
-		if value != "" && len(value) < redact.MinValue {
-			log.Warn("the value of a variable in secrets.env is too short to be masked", "name", name, "least", redact.MinValue)
-		}
-		values = append(values, value)
+	values, holes := c.masked()
+	for _, hole := range holes {
+		log.Warn(hole)
 	}
 	return &redact.Redactor{Values: values}
 }

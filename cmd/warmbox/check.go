@@ -74,6 +74,7 @@ func (c *config) rules() []rule {
 		{"output.max", between(c.Output.Max, 1000, 100_000)},
 		{"env", validNames(c.Env)},
 		{"secrets.give", c.givenSecrets()},
+		{"secrets.env", c.maskedNames()},
 		{"log.level", oneOf(strings.ToLower(c.Log.Level), "debug", "info", "warn", "error")},
 		{"log.format", oneOf(c.Log.Format, "text", "json")},
 		{"log.max_run", between(c.Log.MaxRun, 1<<10, 1<<50)},

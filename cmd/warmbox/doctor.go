@@ -13,6 +13,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 	"github.com/warmbox/warmbox/sandbox/docker"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 func doctorCommand() command {
@@ -36,6 +37,7 @@ type doctor struct {
 func examine(ctx context.Context, c *call) error {
 	d := &doctor{call: c, out: c.stdout}
 	d.checkConfig()
+	d.checkSecrets()
 	logsKept := d.checkLogs()
 	d.checkSummary(ctx)
 	d.checkHTTP()
@@ -84,6 +86,18 @@ func (d *doctor) checkConfig() {
 	}
 	for name, meant := range misspelt() {
 		d.warn("config", "the environment variable "+name+" means nothing", "did you mean "+meant+"?")
+	}
+}
+
+// checkSecrets tells of settings that mask nothing.
+func (d *doctor) checkSecrets() {
+	values, holes := d.config.masked()
+	for _, hole := range holes {
+		what, try, _ := strings.Cut(hole, "; ")
+		d.warn("secrets", what, try)
+	}
+	if len(values) > 0 {
+		d.ok("secrets", excerpt.Count(int64(len(values)), "value")+" masked, besides secrets of well-known forms")
 	}
 }
 

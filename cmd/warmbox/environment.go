@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 // maxEnvironment bounds what the configuration adds to the environment of
@@ -45,9 +47,15 @@ func (c *config) secret(from string) (value string, err error) {
 	kind, where, _ := strings.Cut(from, ":")
 	switch kind {
 	case "env":
+		if where == "" {
+			return "", errors.New(`the name of a variable is missing behind "env:"`)
+		}
 		value = os.Getenv(where)
 	case "file":
-		value, err = c.readPrivate(where)
+		if where == "" {
+			return "", errors.New(`the path is missing behind "file:"`)
+		}
+		value, err = c.readPrivate(inHome(where))
 	default:
 		return "", errors.New(`say where it is, "env:NAME" or "file:PATH"; a value itself does not belong into a configuration`)
 	}
@@ -77,6 +85,45 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // validNames sees that a table's keys can be variables.
 func validNames(table map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if !variableName.MatchString(name) {
+			return fmt.Errorf("%q cannot be the name of a variable", name)
+		}
+	}
+	return nil
+}
+
+// masked returns the values that no reply shows, and says of which settings in [secrets]
+// nothing is masked.
+func (c *config) masked() (values, holes []string) {
+	add := func(what, value string) {
+		if value = strings.TrimSpace(value); len(value) >= redact.MinValue {
+			values = append(values, value)
+			return
+		}
+		holes = append(holes, fmt.Sprintf("%s has %d bytes, so replies show it; only values of %d bytes and more are masked", what, len(value), redact.MinValue))
+	}
+	env, _ := c.environment() // it was checked when it was read
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets.Give)) {
+		add("secrets.give: the value of "+name, env[name])
+	}
+	for _, name := range c.Secrets.Env {
+		value, set := os.LookupEnv(name)
+		if strings.TrimSpace(value) != "" {
+			add("secrets.env: the value of "+name, value)
+			continue
+		}
+		state := "is not set"
+		if set {
+			state = "is empty"
+		}
+		holes = append(holes, fmt.Sprintf("secrets.env: the environment variable %s %s, so nothing is masked for it; correct the name, or set it where warmbox is started", name, state))
+	}
+	return values, holes
+}
+
+// maskedNames sees that secrets.env has names of variables.
+func (c *config) maskedNames() error {
+	for _, name := range c.Secrets.Env {
 		if !variableName.MatchString(name) {
 			return fmt.Errorf("%q cannot be the name of a variable", name)
 		}
