@@ -88,7 +88,7 @@ func (c *config) loadFile(name string) error {
 		}
 		name = filepath.Join(dir, "config.toml")
 	}
-	text, err := readFile(name)
+	text, err := readTrusted(name)
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil
 	}
@@ -109,6 +109,27 @@ func readFile(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	return readAll(f, name)
+}
+
+// readTrusted reads a file that says what runs and who sees which secrets, so that
+// nobody else may have written it.
+func readTrusted(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", err
+	case info.Mode()&os.ModeCharDevice != 0: // of root's, as /dev/null is
+	case owned(name, info) != nil:
+		return "", owned(name, info)
+	case othersWrite(info):
+		return "", fmt.Errorf("other users can write to %s (mode %04o), and it says what runs here; try: chmod go-w %s", name, info.Mode().Perm(), quote(name))
+	}
 	return readAll(f, name)
 }
 

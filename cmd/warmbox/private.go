@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
+	"time"
 )
 
 // The files that are the owner's alone: tokens and keys, what the program says of
@@ -45,15 +47,83 @@ func (c *config) openApart(name string, flags int) (*os.File, os.FileInfo, error
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := openUnlinked(name, flags)
-	if err != nil {
+	if err := guardedDirs(name); err != nil {
 		return nil, nil, err
 	}
+	f, err := openUnlinked(name, flags)
+	if err != nil {
+		return nil, nil, unopened(name, err)
+	}
 	info, err := f.Stat()
+	for range 20 {
+		if err != nil || !severalNames(info) {
+			break
+		}
+		// Another server that starts may just be putting the file in its place.
+		time.Sleep(5 * time.Millisecond)
+		info, err = f.Stat()
+	}
 	if err != nil {
 		f.Close()
 	}
 	return f, info, err
+}
+
+// severalNames reports whether a file can be reached by another name too.
+func severalNames(info os.FileInfo) bool {
+	links, known := linkCount(info)
+	return known && links > 1 && info.Mode().IsRegular()
+}
+
+// guardedDirs says of a file's place that others can put something else there: in a
+// directory that they can write to, what has no sticky bit can be renamed and deleted.
+func guardedDirs(name string) error {
+	dir := filepath.Dir(name)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for {
+		if info, err := os.Stat(dir); err == nil && othersWrite(info) && info.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("%s lies in %s, where other users can put something else in its place (mode %04o); try: chmod o-w,g-w %s", name, dir, info.Mode().Perm(), quote(dir))
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return nil
+		}
+		dir = up
+	}
+}
+
+// othersWrite reports whether a mode lets users write but the owner. A user's own
+// group, which on most machines nobody else is in, is not taken for others.
+func othersWrite(info os.FileInfo) bool {
+	mode := info.Mode().Perm()
+	if runtime.GOOS == "windows" {
+		return false
+	}
+	gid, known := ownerGroup(info)
+	return mode&0o002 != 0 || mode&0o020 != 0 && known && gid != 0 && gid != os.Getegid()
+}
+
+// unopened says in words why a file could not be opened.
+func unopened(name string, err error) error {
+	dir := filepath.Dir(name)
+	_, noDir := os.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && errors.Is(noDir, os.ErrNotExist):
+		return fmt.Errorf("%s cannot be opened: the directory %s does not exist; correct the path, or try: mkdir -p %s", name, dir, quote(dir))
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s does not exist; make it, or correct the path", name)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%s is a directory; name a file in it", name)
+	case errors.Is(err, syscall.ENXIO):
+		return errPipe(name)
+	}
+	return err
+}
+
+func errPipe(name string) error {
+	return fmt.Errorf("%s is a pipe or a socket, which keeps nothing; name a file", name)
 }
 
 // readPrivate reads such a file.
@@ -70,6 +140,9 @@ func (c *config) readPrivate(name string) (string, error) {
 // it stays the owner's.
 func (c *config) privateDir(name string) error {
 	if err := c.apart(name); err != nil {
+		return err
+	}
+	if err := guardedDirs(name); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(name, 0o700); err != nil {
@@ -95,12 +168,20 @@ func (c *config) privateDir(name string) error {
 // private says why a file is not its owner's alone.
 func private(name string, info os.FileInfo) error {
 	switch mode := info.Mode().Perm(); {
+	case info.Mode()&os.ModeNamedPipe != 0:
+		return errPipe(name)
+	case info.IsDir():
+		return fmt.Errorf("%s is a directory; name a file in it", name)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a file", name)
+	case owned(name, info) != nil:
+		return owned(name, info)
+	case severalNames(info):
+		return fmt.Errorf("%s has another name elsewhere, a hard link, by which it may be in reach of others; name a copy of it", name)
 	case mode&0o077 != 0 && runtime.GOOS != "windows": // which shows no such modes
 		return fmt.Errorf("%s is open to other users (mode %04o); try: chmod 600 %s", name, mode, quote(name))
 	}
-	return owned(name, info)
+	return nil
 }
 
 // owned says that something belongs to neither who runs the program nor root.

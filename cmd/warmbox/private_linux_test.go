@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -84,11 +85,20 @@ func TestOwnFiles(t *testing.T) {
 		h.dir:                                 "is a",
 		alien:                                 "permission denied",
 	}
+	hard := h.file(t, "hard", 0o600)
+	pipe := filepath.Join(h.dir, "pipe")
+	if err := errors.Join(os.Link(hard, filepath.Join(h.dir, "hard2")), syscall.Mkfifo(pipe, 0o600), h.own(pipe)); err != nil {
+		t.Fatal(err)
+	}
+	bad[hard] = "has another name elsewhere, a hard link"
+	bad[pipe] = "is a pipe or a socket, which keeps nothing; name a file"
+	bad[h.file(t, "open/file", 0o600)] = "lies in " + open + ", where other users can put something else in its place (mode 0777); try: chmod"
+	bad[filepath.Join(h.dir, "none", "file")] = "the directory " + filepath.Join(h.dir, "none") + " does not exist; correct the path, or try: mkdir -p"
 	for setting, args := range ownFiles(t, h) {
 		for file, want := range bad {
 			args := append(args(file)[:1:1], append([]string{"--backend", "process", "--exec-whitelist", "*", "--workspace", work}, args(file)[1:]...)...)
 			out, err := h.warmbox(t, args...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), want) && !(file == h.dir && strings.Contains(string(out), "is not a file")) || !strings.Contains(string(out), filepath.Clean(file)) {
+			if err == nil || !strings.Contains(string(out), want) && !(file == h.dir && strings.Contains(string(out), "is a directory; name a file in it")) || !strings.Contains(string(out), filepath.Clean(file)) {
 				t.Errorf("%s %s: %v, want %q: %s", setting, file, err, want, out)
 			}
 		}
@@ -96,6 +106,19 @@ func TestOwnFiles(t *testing.T) {
 	// The owner of what root opens is looked at too.
 	if _, err := new(config).openPrivate(alien, os.O_RDONLY); err == nil || !strings.Contains(err.Error(), "belongs to user 65534, and warmbox runs as user 0") {
 		t.Errorf("a stranger's file: %v", err)
+	}
+	if err := errors.Join(os.Chmod(alien, 0o644), os.Chmod(h.file(t, "config2.toml", 0o666), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := new(config).openPrivate(alien, os.O_RDONLY); err == nil || strings.Contains(err.Error(), "chmod") {
+		t.Errorf("a stranger's file of an open mode: %v", err)
+	}
+	for file, want := range map[string]string{
+		alien: "belongs to user 65534, and warmbox runs as user", filepath.Join(h.dir, "config2.toml"): "(mode 0666), and it says what runs here; try: chmod go-w",
+	} {
+		if out, err := h.warmbox(t, "doctor", "--config", file).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("configuration %s: %v: %s", file, err, out)
+		}
 	}
 	// What is in order is taken, also over a link of one's own.
 	link(t, h.dir, filepath.Join(h.dir, "self"))
