@@ -423,6 +423,9 @@ func (r *Run) exitFrame(f wire.Frame) (over bool, err error) {
 		return false, err
 	}
 	r.phase = exited
+	for i := range body.Leftover { // a process may be named for what it was given
+		body.Leftover[i].Name = r.Box.secrets.Name(body.Leftover[i].Name)
+	}
 	e := Exit{Status: Exited, Code: body.Code, Signal: signalName(body.Signal), Leftover: body.Leftover, More: body.More, Shell: body.Shell}
 	if len(e.Leftover)+e.More > 0 {
 		r.Box.deeds.goOn()

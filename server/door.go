@@ -18,6 +18,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 // refusedTimeout is how long the rest of a request may take that is refused.
@@ -40,6 +42,7 @@ type door struct {
 	strangers *bucket // of their refusals
 	metrics   http.Handler
 	mcp       *mcpserver.MCPServer
+	secrets   *redact.Redactor
 	sse       *mcpserver.SSEServer
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 const (
@@ -39,7 +41,7 @@ func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writ
 	defer cancel()
 	client := caller{session: newSession(sessionKey{}, local)}
 	l := &line{
-		server: s.mcp(), logger: s.logger(), peer: client.session.peer,
+		server: s.mcp(), logger: s.logger(), peer: client.session.peer, secrets: s.Manager.Secrets,
 		in: bufio.NewReaderSize(stdin, firstLine), out: stdout, failed: cancel, replies: make(chan any, maxReplies),
 	}
 	go l.reply()
@@ -68,9 +70,10 @@ func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writ
 // A line is what leads to the only client there is: messages come and go on it, a
 // line of text each.
 type line struct {
-	server *mcpserver.MCPServer
-	logger *slog.Logger
-	peer   *peer
+	server  *mcpserver.MCPServer
+	logger  *slog.Logger
+	peer    *peer
+	secrets *redact.Redactor
 
 	in   *bufio.Reader
 	text []byte // what was read last
@@ -153,7 +156,7 @@ func (l *line) take(ctx context.Context) bool {
 		l.peer.cancel(m)
 		return false
 	}
-	x := &exchange{peer: l.peer, server: l.server, logger: l.logger, message: m, send: l.send}
+	x := &exchange{peer: l.peer, server: l.server, logger: l.logger, message: m, send: l.send, secrets: l.secrets}
 	call, end, room := x.begin(ctx)
 	if !room || m.id == nil || m.method == string(mcp.MethodInitialize) || m.method == string(mcp.MethodPing) {
 		defer end()
@@ -174,7 +177,9 @@ func (l *line) take(ctx context.Context) bool {
 // notification, which is never answered.
 func (l *line) refuse(ctx context.Context, err error) bool {
 	if f, ok := errors.AsType[*fault](err); ok && (f.id != nil || f.code != mcp.INVALID_PARAMS) {
-		return l.later(ctx, f.message())
+		masked := *f
+		masked.text = l.secrets.Text(f.text)
+		return l.later(ctx, masked.message())
 	}
 	l.logger.Warn("a notification is ignored", "why", err)
 	return false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 // keeper is a backend whose boxes may be kept, and that looks for old ones until it is
@@ -62,4 +63,21 @@ func TestListWaitsForWhatComesBack(t *testing.T) {
 	callTool(t, c, "list", `{}`).says(t, "0 containers", "hint: Containers that were kept are still being looked for")
 	time.AfterFunc(50*time.Millisecond, func() { close(k.look) })
 	callTool(t, c, "list", `{}`).has(t, map[string]any{"hint": nil})
+}
+
+// Neither the name of a container nor that of a process shows a secret.
+func TestNamesShowNoSecret(t *testing.T) {
+	const secret = "kP9vWx3LmQ8sTz4RbN7yHc2D"
+	s := newSet(t)
+	s.Manager.Secrets = &redact.Redactor{Values: []string{secret}}
+	c := connect(t, s)
+	r := callTool(t, c, "start", `{"name":"`+secret+`"}`)
+	run := callTool(t, c, "exec", `{"cmd":"cp \"$(command -v sleep)\" \"$PWD/`+secret+`\"; ./`+secret+` 60 & sleep 0.2","containerId":"`+r.fields["containerId"].(string)+`"}`)
+	list := callTool(t, c, "list", `{}`)
+	run.says(t, "still running: ", "‹secret›")
+	for _, a := range []answer{r, run, list} {
+		if strings.Contains(a.text+a.json, secret[:8]) {
+			t.Errorf("%s", a.text)
+		}
+	}
 }

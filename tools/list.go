@@ -91,7 +91,7 @@ func (s *Set) list(owner string) listResult {
 	r := listResult{Containers: []listedBox{}, Commands: []listedRun{}}
 	for _, b := range s.Manager.Boxes(owner) {
 		if b.Gone() == nil {
-			r.Containers = append(r.Containers, listedBox{b.ID, b.Name, b.Place.Image, clock(b.Started), b.Live(), kept(b)})
+			r.Containers = append(r.Containers, listedBox{b.ID, s.Manager.Secrets.Text(b.Name), s.Manager.Secrets.Text(b.Place.Image), clock(b.Started), b.Live(), kept(b)})
 		}
 	}
 	runs := s.Manager.Runs(owner)

@@ -118,11 +118,11 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult {
 	isolator, ok := s.Manager.Launcher.(sandbox.Isolator)
 	r := startResult{
-		ID: box.ID, ContainerID: box.ID, Name: box.Name, Image: box.Place.Image, Status: string(sandbox.Running), Reused: reused, Kept: kept(box),
+		ID: box.ID, ContainerID: box.ID, Name: s.Manager.Secrets.Text(box.Name), Image: s.Manager.Secrets.Text(box.Place.Image), Status: string(sandbox.Running), Reused: reused, Kept: kept(box),
 		Workdir: box.Place.Dir, Workspace: box.Place.Workspace, Backend: box.Place.Backend,
 		Isolated: ok && isolator.Isolates(), Notes: box.Place.Notes,
 	}
-	if reused && (args.image != "" && args.image != r.Image || len(args.env) > 0) {
+	if reused && (args.image != "" && args.image != box.Place.Image || len(args.env) > 0) {
 		note := fmt.Sprintf("a container named %q stood already, so image and env of this call were not used; stop it first to have another", r.Name)
 		r.Notes = append(r.Notes[:len(r.Notes):len(r.Notes)], note)
 	}

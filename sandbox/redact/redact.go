@@ -59,6 +59,34 @@ func (r *Redactor) Text(s string) string {
 	return b.String()
 }
 
+// Name masks a short text that may be cut: the name of a process has 15 bytes. A
+// beginning of a value, of eight bytes and more, is masked wherever it stands.
+func (r *Redactor) Name(s string) string {
+	const least = 8
+	spans := r.find(s)
+	for _, v := range r.values().plain {
+		if len(v) <= least {
+			continue
+		}
+		for from := 0; ; {
+			i := strings.Index(s[from:], v[:least])
+			if i < 0 {
+				break
+			}
+			from += i
+			n := least
+			for n < len(v) && from+n < len(s) && s[from+n] == v[n] {
+				n++
+			}
+			spans = append(spans, Span{from, from + n, "secret"})
+			from += n
+		}
+	}
+	var b strings.Builder
+	render(&b, s, 0, len(s), merge(spans))
+	return b.String()
+}
+
 // Within returns p[from:to] as a part of p: a secret that lies across one of
 // the two borders is masked as if all of it were there.
 func (r *Redactor) Within(p []byte, from, to int) []byte {
