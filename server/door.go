@@ -18,8 +18,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
-
-	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 // refusedTimeout is how long the rest of a request may take that is refused.
@@ -42,7 +40,7 @@ type door struct {
 	strangers *bucket // of their refusals
 	metrics   http.Handler
 	mcp       *mcpserver.MCPServer
-	secrets   *redact.Redactor
+	mask      func(string) string
 	sse       *mcpserver.SSEServer
 }
 

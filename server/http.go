@@ -244,7 +244,7 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 		strangers: newBucket(maxRefusals),
 		metrics:   s.metrics.handler(),
 		mcp:       m,
-		secrets:   s.Manager.Secrets,
+		mask:      s.Manager.Secrets.Text,
 		sse: mcpserver.NewSSEServer(m,
 			mcpserver.WithSSEDisableLocalhostProtection(true),
 			mcpserver.WithSSECORS(

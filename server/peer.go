@@ -12,8 +12,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
-
-	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/tools"
 )
 
@@ -135,7 +133,7 @@ type exchange struct {
 	logger  *slog.Logger
 	message envelope
 	send    func(message any) error // writes a message to the client, one at a time
-	secrets *redact.Redactor        // what no error repeats
+	mask    func(string) string     // of what an error repeats; nil masks nothing
 
 	own      hello // of this message, where it says itself who sends it
 	notFound bool  // the resource that it asks for
@@ -195,7 +193,9 @@ func (x *exchange) handle(ctx context.Context) (answer mcp.JSONRPCMessage) {
 	case mcp.JSONRPCError:
 		a.ID = requestID(x.message.id)
 		a.Error.Code = x.code(a.Error.Code)
-		a.Error.Message = x.secrets.Text(a.Error.Message)
+		if x.mask != nil {
+			a.Error.Message = x.mask(a.Error.Message)
+		}
 		return a
 	}
 	return nil

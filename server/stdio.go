@@ -15,8 +15,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
-
-	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 const (
@@ -41,7 +39,7 @@ func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writ
 	defer cancel()
 	client := caller{session: newSession(sessionKey{}, local)}
 	l := &line{
-		server: s.mcp(), logger: s.logger(), peer: client.session.peer, secrets: s.Manager.Secrets,
+		server: s.mcp(), logger: s.logger(), peer: client.session.peer, mask: s.Manager.Secrets.Text,
 		in: bufio.NewReaderSize(stdin, firstLine), out: stdout, failed: cancel, replies: make(chan any, maxReplies),
 	}
 	go l.reply()
@@ -70,10 +68,10 @@ func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writ
 // A line is what leads to the only client there is: messages come and go on it, a
 // line of text each.
 type line struct {
-	server  *mcpserver.MCPServer
-	logger  *slog.Logger
-	peer    *peer
-	secrets *redact.Redactor
+	server *mcpserver.MCPServer
+	logger *slog.Logger
+	peer   *peer
+	mask   func(string) string
 
 	in   *bufio.Reader
 	text []byte // what was read last
@@ -156,7 +154,7 @@ func (l *line) take(ctx context.Context) bool {
 		l.peer.cancel(m)
 		return false
 	}
-	x := &exchange{peer: l.peer, server: l.server, logger: l.logger, message: m, send: l.send, secrets: l.secrets}
+	x := &exchange{peer: l.peer, server: l.server, logger: l.logger, message: m, send: l.send, mask: l.mask}
 	call, end, room := x.begin(ctx)
 	if !room || m.id == nil || m.method == string(mcp.MethodInitialize) || m.method == string(mcp.MethodPing) {
 		defer end()
@@ -178,7 +176,7 @@ func (l *line) take(ctx context.Context) bool {
 func (l *line) refuse(ctx context.Context, err error) bool {
 	if f, ok := errors.AsType[*fault](err); ok && (f.id != nil || f.code != mcp.INVALID_PARAMS) {
 		masked := *f
-		masked.text = l.secrets.Text(f.text)
+		masked.text = l.mask(f.text)
 		return l.later(ctx, masked.message())
 	}
 	l.logger.Warn("a notification is ignored", "why", err)

@@ -95,7 +95,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, c caller, m envelop
 	ctx, release := whileThere(r.Context())
 	defer release()
 	s := &stream{w: w}
-	x := &exchange{peer: c.session.peer, server: d.mcp, logger: d.logger, message: m, send: s.event, secrets: d.secrets}
+	x := &exchange{peer: c.session.peer, server: d.mcp, logger: d.logger, message: m, send: s.event, mask: d.mask}
 	ctx, end, _ := x.begin(context.WithValue(ctx, callerKey{}, c))
 	defer end()
 	s.answer(x.serve(ctx), m.modern != "")
