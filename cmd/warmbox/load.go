@@ -103,15 +103,6 @@ func (c *config) loadFile(name string) error {
 // and a token have a few hundred bytes.
 const maxFile = 1 << 20
 
-func readFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	return readAll(f, name)
-}
-
 // readTrusted reads a file that says what runs and who sees which secrets, so that
 // nobody else may have written it.
 func readTrusted(name string) (string, error) {

@@ -83,7 +83,7 @@ func guardedDirs(name string) error {
 		dir = real
 	}
 	for {
-		if info, err := os.Stat(dir); err == nil && othersWrite(info) && info.Mode()&os.ModeSticky == 0 {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() && othersWrite(info) && info.Mode()&os.ModeSticky == 0 {
 			return fmt.Errorf("%s lies in %s, where other users can put something else in its place (mode %04o); try: chmod o-w,g-w %s", name, dir, info.Mode().Perm(), quote(dir))
 		}
 		up := filepath.Dir(dir)

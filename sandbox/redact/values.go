@@ -109,7 +109,7 @@ func (k *known) find(s string, spans []Span) []Span {
 // findWrapped looks for base64 across the ends of lines.
 func (k *known) findWrapped(s string, spans []Span) []Span {
 	for _, signed := range []bool{false, true} {
-		if signed && strings.Index(s, "\n+") < 0 && strings.Index(s, "\n-") < 0 {
+		if signed && !strings.Contains(s, "\n+") && !strings.Contains(s, "\n-") {
 			break
 		}
 		joined, seams := k.links.join(s, signed)
