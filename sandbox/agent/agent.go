@@ -54,6 +54,7 @@ type Agent struct {
 	dead  map[int]uint64   // start by pid of the zombies of the last look
 
 	forkers map[int]bool // threads of ours that have started a process
+	forker  int          // the one that did last
 
 	spares spares
 

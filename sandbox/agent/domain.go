@@ -89,4 +89,4 @@ func limitsSealed() bool {
 }
 
 // occupied reports whether a process of some run lives. The caller holds a.mu.
-func (a *Agent) occupied() bool { return len(a.pids) > 0 || len(a.trees) > 0 || a.adopted() }
+func (a *Agent) occupied() bool { return len(a.pids) > 0 || len(a.trees) > 0 || a.adopted(a.forkers) }

@@ -32,7 +32,8 @@ func (a *Agent) fork(p *program) (pid int, err error) {
 		return 0, err
 	}
 	runtime.LockOSThread()
-	a.forkers[unix.Gettid()] = true
+	a.forker = unix.Gettid()
+	a.forkers[a.forker] = true
 	upid, errno := c.start()
 	runtimeAfterFork()
 	runtime.UnlockOSThread()

@@ -59,13 +59,16 @@ func readProc(pid int) (p proc, ok bool) {
 // children returns our own: what we adopted hangs on the main thread, and what we
 // started on the thread that forked. A child of ours can make siblings there too, with
 // CLONE_PARENT.
-func (a *Agent) children() []int {
+func (a *Agent) children() []int { return childrenOn(a.forkers) }
+
+// childrenOn returns those on the main thread and on some others.
+func childrenOn(threads map[int]bool) []int {
 	self := os.Getpid()
 	list := childrenOf(self, self)
 	if !childrenListed() {
 		return list // which is all of them
 	}
-	for tid := range a.forkers {
+	for tid := range threads {
 		if tid != self {
 			list = append(list, childrenOf(self, tid)...)
 		}

@@ -249,6 +249,7 @@ func (r *run) begin(p *program, _ wire.StartBody) error {
 	if err != nil {
 		return err
 	}
+	r.tree.forker = a.forker
 	r.note(pid)
 	preferForOOM(pid)
 	return nil

@@ -119,6 +119,7 @@ func (a *Agent) newSpare(script int) (*spare, error) {
 		s.close()
 		return nil, err
 	}
+	s.tree.forker = a.forker
 	preferForOOM(s.pid)
 	return s, nil
 }

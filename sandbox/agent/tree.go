@@ -28,6 +28,7 @@ const (
 // All but collateral is guarded by the agent's mu.
 type tree struct {
 	mark     string
+	forker   int  // the thread of ours that started its shell
 	pending  bool // its run has not said yet what it leaves behind
 	sessions map[int]bool
 	known    map[int]uint64 // start by pid
@@ -229,7 +230,7 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 	a.checkLimits()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.adopted() {
+	if !a.adopted(map[int]bool{r.tree.forker: true}) {
 		// Whatever a dead shell left would have become our child.
 		a.forget(r.tree)
 		return nil
@@ -276,9 +277,10 @@ const (
 	young    = 1   // second
 )
 
-// adopted reports whether any process has become our child that we did not start.
-func (a *Agent) adopted() bool {
-	for _, pid := range a.children() {
+// adopted reports whether any process has become our child, on the main thread or some
+// others, that we did not start.
+func (a *Agent) adopted(threads map[int]bool) bool {
+	for _, pid := range childrenOn(threads) {
 		if a.pids[pid] == nil && a.spares.all[pid] == nil && !a.initial[pid] {
 			return true
 		}
