@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"cmd/warmbox":           {"", "bench", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact", "sandbox/hostpath"},
 	"cmd/warmbox/soak":      {},
 	"cmd/warmbox-agent":     {"sandbox/agent"},
-	"server":                {"sandbox", "sandbox/redact", "tools"},
+	"server":                {"sandbox", "tools"},
 	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/redact", "sandbox/summary"},
 	"sandbox":               {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact", "sandbox/hostpath", "sandbox/hostcode"},
 	"sandbox/agent":         {"sandbox/wire"},
