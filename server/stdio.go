@@ -23,7 +23,7 @@ const (
 	// input and what else comes with it.
 	maxLine = 8 << 20
 
-	// firstLine is what a message gets at first, and what is kept for the next.
+	// firstLine is what is read at once, and kept from one message to the next.
 	firstLine = 64 << 10
 
 	// maxReplies is how many answers of the reader's own wait to be written.
@@ -129,11 +129,12 @@ func (l *line) next() (whole bool, err error) {
 	}
 }
 
-// keep appends to the line. It grows in two steps to the most that it may have:
-// what append leaves behind on the way adds up to several times that.
+// keep appends to the line. A short one gets what it needs; a longer one grows in two
+// steps to the most that it may have: what append leaves behind on the way adds up to
+// several times that.
 func (l *line) keep(part []byte) {
 	if need := len(l.text) + len(part); need > cap(l.text) {
-		l.text = append(make([]byte, 0, min(max(16*cap(l.text), need, firstLine), maxLine)), l.text...)
+		l.text = append(make([]byte, 0, min(max(16*cap(l.text), need), maxLine)), l.text...)
 	}
 	l.text = append(l.text, part...)
 }
