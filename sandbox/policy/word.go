@@ -187,7 +187,7 @@ func (k *checker) read(w *syntax.Word) word {
 	// ~- is the value of a variable, and so may be what begins any expansion.
 	names := b.unquoted.String()
 	tilde := strings.HasPrefix(names, "~") || strings.Contains(names, "=~") || strings.Contains(names, ":~")
-	braces := strings.ContainsAny(revision.ReplaceAllString(strings.ReplaceAll(names, "{}", ""), "@"), "{}")
+	braces := strings.ContainsAny(names, "{}") && strings.ContainsAny(revision.ReplaceAllString(strings.ReplaceAll(names, "{}", ""), "@"), "{}")
 	r.static = r.static && !tilde && !braces
 	r.single = isSingle(w.Parts) && !b.glob && !tilde && !braces
 	return r
