@@ -80,7 +80,7 @@ func sameID(a, b json.RawMessage) bool {
 }
 
 // answer hands an answer to the question that waits for it. What answers none, or
-// comes too late, is nobody's.
+// comes too late, is ignored.
 func (p *peer) answer(m envelope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +250,7 @@ func (x *exchange) writeNotices() {
 }
 
 // ask puts a question to the client and reads its answer into result. When ctx
-// ends before that has come, the client is told that nobody wants it any more.
+// ends before that has come, the request to the client is cancelled.
 func (x *exchange) ask(ctx context.Context, method mcp.MCPMethod, params, result any) error {
 	id, answer, forget := x.question()
 	defer forget()
@@ -274,7 +274,7 @@ func (x *exchange) ask(ctx context.Context, method mcp.MCPMethod, params, result
 func (x *exchange) takeBack(id int64) {
 	x.send(mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
 		Method: cancelled,
-		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": id, "reason": "nobody waits for the answer any more"}},
+		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": id, "reason": "the call that asked has ended"}},
 	}})
 }
 

@@ -78,7 +78,7 @@ type line struct {
 
 	writing sync.Mutex
 	out     io.Writer
-	failed  func()   // called when a write fails, so that nobody listens
+	failed  func()   // called when a write fails: the client has gone
 	replies chan any // what the reader answers itself; closed when nothing more comes
 
 	mu      sync.Mutex

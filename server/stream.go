@@ -150,7 +150,7 @@ func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (cal
 	switch {
 	case m.modern != "":
 		// Clients of one name share their boxes, but request ids only their
-		// own connection tells apart: so nobody cancels by id at all.
+		// own connection tells apart: so cancelling by id is not offered.
 		return caller{session: h.sessions.client(m.client)}, nil
 	case m.method == string(mcp.MethodInitialize):
 		s := h.sessions.open()
@@ -172,7 +172,7 @@ type stream struct {
 	mu     sync.Mutex
 	w      http.ResponseWriter
 	events bool // have begun
-	over   bool // the answer is given, or nobody waits for it
+	over   bool // the answer is written, or its reader has gone
 }
 
 var errOver = errors.New("the request has been answered")

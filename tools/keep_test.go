@@ -46,7 +46,7 @@ func TestStandingBoxIsNotKept(t *testing.T) {
 	s.Manager.KeepFor = 90 * time.Minute
 	r = callTool(t, c, "start", `{"name":"old","keep":true}`)
 	r.has(t, map[string]any{"reused": false, "kept": "1h30m"})
-	r.says(t, "kept: for 1h30m without a server, or while nobody uses it")
+	r.says(t, "kept: for 1h30m without a server or unused")
 	callTool(t, c, "start", `{"name":"old","keep":true}`).has(t, map[string]any{"reused": true, "kept": "1h30m"})
 	if text := callTool(t, c, "list", `{}`).text; strings.Count(text, " · kept for 1h30m · ") != 1 {
 		t.Errorf("%s", text)

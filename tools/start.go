@@ -153,7 +153,7 @@ func (r startResult) text() string {
 	fmt.Fprintf(&b, "%s · containerId %s · %s\n", r.Status, r.ContainerID, how)
 	fact(&b, "name", r.Name)
 	if r.Kept != "" {
-		fact(&b, "kept", "for "+r.Kept+" without a server, or while nobody uses it")
+		fact(&b, "kept", "for "+r.Kept+" without a server or unused")
 	}
 	fact(&b, "image", r.Image)
 	fact(&b, "workdir", r.Workdir)

@@ -352,7 +352,7 @@ func writable(f *hostpath.File, e *engine, spec sandbox.Spec) error {
 		return shift.refuse(f.Path)
 	}
 	return sandbox.Errorf(sandbox.InvalidArgument,
-		fmt.Sprintf(`Say workspace_mode = "ro", or user = "0:0", or give the directory to somebody: chown -R 1000:1000 %s`, f.Path),
+		fmt.Sprintf(`Say workspace_mode = "ro", or user = "0:0", or give the directory another owner: chown -R 1000:1000 %s`, f.Path),
 		"Commands could not write to the workspace %s: it belongs to root, and they run as another user.", f.Path)
 }
 
