@@ -69,7 +69,7 @@ type pool struct {
 type warmBox struct {
 	*Box
 	image     string                 // as its Spec has it
-	workspace os.FileInfo            // that was there when it started; nil where somebody named none
+	workspace os.FileInfo            // that was there when it started; nil for a workspace of its own
 	begun     int64                  // commands that had begun when its workspace was looked at; unsettled where one of them may have gone on
 	before    map[string]fs.FileInfo // what was at its protected paths then
 }

@@ -152,7 +152,7 @@ type Exit struct {
 
 // A MemoryKill tells of a process that the kernel killed for want of memory.
 type MemoryKill struct {
-	Limit  int64 // how much memory the box may have, in bytes; 0 where nobody knows
+	Limit  int64 // how much memory the box may have, in bytes; 0: unknown
 	Shared bool  // other commands ran in the box meanwhile: it may have been theirs
 }
 

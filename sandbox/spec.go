@@ -54,7 +54,7 @@ type Place struct {
 	Workspace string   // the workspace on the host, "" where the host has none
 	Dir       string   // the directory in which commands start
 	Env       []string // what its commands need to know of it: PATH, HOME, TMPDIR
-	Memory    int64    // how much memory its processes may have together, in bytes; 0: nobody says
+	Memory    int64    // how much memory its processes may have together, in bytes; 0: unknown
 	Shown     []Shown  // what of the host the box has: it ends where it has something else
 	Heartbeat bool     // the stream can die without a sign, so that somebody must ask
 	Notes     []string // what the user should know: a limit that was clamped, no isolation
@@ -77,7 +77,7 @@ type Spec struct {
 	ReadOnly  bool              // mounts the workspace read-only
 	Protect   []string          // what of a writable workspace stays as it is beside what git executes, by paths in it such as ".git/hooks"; "!path" is left out
 	Mounts    []Mount           // what else of the host the box sees
-	Paths     *hostpath.Guard   // has admitted the workspace and the mounts; nil: nobody has, and they are what they are at the launch
+	Paths     *hostpath.Guard   // has admitted the workspace and the mounts; nil: they are not judged, and resolved at each launch
 	Memory    int64             // bytes; swap is never more
 	CPUs      float64           // cores
 	Pids      int64             // processes and threads

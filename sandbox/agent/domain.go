@@ -9,9 +9,9 @@ import (
 )
 
 // domains tells whether what runs here is kept apart: each spare, and each run that
-// has a new shell, starts in a Landlock domain of its own. The kernel lets nobody in a
-// domain trace, or open the memory of, what is not in it or in one below; what a run
-// starts is, and so remains its to trace.
+// has a new shell, starts in a Landlock domain of its own. The kernel keeps a
+// process in a domain from tracing, and from opening the memory of, processes outside
+// of it. What a run starts is inside, so the run can trace that.
 //
 // That is all that a domain is for here. It must handle something, and handles the
 // right that costs nothing to give back: to move files between directories, which is

@@ -25,7 +25,7 @@ type program struct {
 // thread, and where a box is at its process limit the runtime gets no other.
 //
 // Until the program runs, the child has our memory, which commands cannot trace.
-// The caller holds a.mu, so that nobody reaps a child that fails.
+// The caller holds a.mu, so that the reaper does not take a child that fails.
 func (a *Agent) fork(p *program) (pid int, err error) {
 	c, err := newChild(p, a.domains)
 	if err != nil {

@@ -22,7 +22,7 @@ type memoryEvents struct {
 	file int // 0: none
 }
 
-// unread is the count where nobody can say it.
+// unread stands for a count that cannot be read.
 const unread = -1
 
 // open opens the file, of either version of control groups.

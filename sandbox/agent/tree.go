@@ -107,8 +107,8 @@ func (c *census) bury(a *Agent) {
 	a.dead = dead
 }
 
-// inherit gives the strays to the one run that is there, since nobody else can have
-// made them, and reports whether there are any that nobody has.
+// inherit attributes strays to the only run, if there is just one, since no other can
+// have started them. It reports whether any stray is left without a run.
 func (c *census) inherit(a *Agent) (strays bool) {
 	for pid, p := range c.procs {
 		switch {
@@ -122,7 +122,7 @@ func (c *census) inherit(a *Agent) (strays bool) {
 	return strays
 }
 
-// spare reports whether a process is a shell that stands ready, or is below one.
+// spare reports whether a process is a spare shell or a descendant of one.
 func (c *census) spare(a *Agent, pid int) bool {
 	for range c.procs { // the table may have changed into a circle
 		p, ok := c.procs[pid]

@@ -13,7 +13,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/hostcode"
 )
 
-// cover finds what of a workspace somebody named the host may execute, and has it
+// cover finds what of a named workspace the host may execute, and has it
 // covered.
 func (p *plan) cover(spec sandbox.Spec) (err error) {
 	if !sandbox.Watched(spec) {

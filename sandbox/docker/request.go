@@ -123,7 +123,7 @@ func (c request) container() (*container.Config, *container.HostConfig) {
 
 // What stays in memory when the processes have ended that made it, and so cannot be
 // had back by killing them, is half of a box's memory at most: /tmp, /dev/shm and the
-// shared memory of System V. Otherwise the kernel, which finds nobody else, kills PID 1.
+// shared memory of System V. Otherwise the kernel finds no process of a command to kill, and kills PID 1.
 // POSIX queues have a limit of the agent's.
 
 // mostTmp is how large /tmp can be in a box of so much memory: it leaves a sixteenth
@@ -144,7 +144,7 @@ func (c request) sysctls() map[string]string {
 }
 
 // refusesSysctls reports whether an engine could not start a container because of
-// them: in a user name space, kernels before 6.11 let nobody set them.
+// them: in a user name space, kernels before 6.11 refuse to set them.
 func refusesSysctls(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "sysctl") || strings.Contains(err.Error(), "/proc/sys/kernel/"))
 }
