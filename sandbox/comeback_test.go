@@ -27,7 +27,7 @@ func (s *shelf) Redial(_ context.Context, k Kept) (io.ReadWriteCloser, error) {
 
 // TestOnlyOwnKeptBoxesComeBack: a client's server takes over what its principal kept,
 // and leaves to others what is theirs, also what an earlier version kept for the name
-// of a token, which is nobody's now.
+// of a token, which no principal owns now.
 func TestOnlyOwnKeptBoxesComeBack(t *testing.T) {
 	all := []Kept{
 		{ID: "b-local", Keep: Keep{Name: "dev", Owner: "local"}},

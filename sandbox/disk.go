@@ -23,7 +23,7 @@ const (
 	fillRate = 8
 
 	// fileBytes is how many bytes of a floor keep one file free too. Of so many bytes
-	// ext4 makes one inode when nobody says otherwise, so a disk whose files are used
+	// ext4 makes one inode by default, so a disk whose files are used
 	// up by usual ones is as full either way.
 	fileBytes = 16 << 10
 

@@ -17,7 +17,7 @@ import (
 
 const (
 	// lookDelay lets the reply to a command, and often the next command, go before
-	// a look that nobody waits for.
+	// a look in the background.
 	lookDelay = 20 * time.Millisecond
 
 	// lookShare is the part of one processor that looks at a workspace may take
@@ -30,8 +30,8 @@ const (
 
 // A lookout watches what of a workspace a program on the host may run later: the
 // protected paths, and what git executes. A backend keeps commands from what was
-// there when their box started, where it can; what comes later nobody keeps them
-// from, so that it is told.
+// there when their box started, where it can; what comes later they
+// can change, so that it is reported.
 //
 // It looks beside commands and never in their way: after they ended, or when
 // somebody wants the news. While nothing runs it does nothing. A nil lookout has
@@ -46,12 +46,12 @@ type lookout struct {
 	known   *hostcode.Known // used by who looks
 	looks   map[string]look // at those paths that were there; likewise
 	cost    time.Duration   // of the last look
-	next    time.Time       // when another one may begin that nobody waits for
+	next    time.Time       // when the next one in the background may begin
 	timer   *time.Timer     // nil where none is to come
 	looking chan struct{}   // closed when the look under way has ended; nil where none is
 	ended   []string        // commands that ended since the last look began; some
 	more    int             // how many others
-	news    News            // that nobody was told
+	news    News            // not yet reported
 	closed  bool
 }
 
@@ -204,7 +204,7 @@ func (l *lookout) stands(before map[string]fs.FileInfo) bool {
 }
 
 // knows reports whether a look found nothing that was not there when the box started.
-// No command has run in the box, and nobody else looks.
+// No command has run in the box, and no other look is under way.
 func (l *lookout) knows(f hostcode.Found) bool {
 	paths, blind := l.known.News(f)
 	return !blind && !slices.ContainsFunc(paths, func(name string) bool { return !Spared(l.spare, name) && !hostcode.Passing(name) })
@@ -235,7 +235,7 @@ func (l *lookout) arm() {
 	}
 }
 
-// watch looks once, unless somebody does. The last time is when the box has ended.
+// watch looks once, unless a look is under way. The last time is when the box has ended.
 func (l *lookout) watch(last bool) {
 	l.mu.Lock()
 	if l.looking != nil || l.closed && !last {
@@ -302,7 +302,7 @@ func (l *lookout) since(news *News) {
 	}
 }
 
-// take returns the news that nobody was told. It waits so long for a look at what
+// take returns the news that was not reported yet. It waits so long for a look at what
 // commands have done since the last one, where a look mostly takes no longer.
 func (l *lookout) take(patience time.Duration) (news News) {
 	if l == nil {

@@ -41,7 +41,7 @@ func resumeBox(ctx context.Context, k Kept, stream io.ReadWriteCloser, spec Spec
 	b := newBox(k.ID, stream, spec, logs, logger)
 	b.Name, b.Started, b.owner = k.Name, k.Started, k.Owner
 	furnish(b)
-	b.deeds.goOn() // nobody knows what its commands have left
+	b.deeds.goOn() // what its commands have left is unknown
 	r := wire.NewReader(stream, wire.FromAgent)
 	known, err := b.greet(ctx, r, spec.Env, true)
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 const local = "local"
 
 // ofToken is the principal of who has a token. The hash is another one than that by
-// which tokens are compared: this one is written on containers, and lets nobody in.
+// which tokens are compared: this one is written on containers, and grants no access.
 func ofToken(token string) string {
 	sum := sha256.Sum256([]byte("warmbox principal\x00" + token))
 	return "token:" + hex.EncodeToString(sum[:])

@@ -78,7 +78,7 @@ type session struct {
 // A sessionKey is what a session is known by. One of a client that the protocol
 // gives none is no session that a client can name, whatever id it sends.
 type sessionKey struct {
-	id     string // that its client sends, which nobody can guess
+	id     string // that its client sends, a random one
 	client string // the hash of the client's name, where it has no id
 }
 

@@ -11,7 +11,7 @@ import (
 
 const (
 	// newsShare is the part of the time that a command took for which its reply
-	// waits for a look at the workspace: a hundredth, which nobody notices. A short
+	// waits for a look at the workspace: a hundredth, which is not noticed. A short
 	// command's reply waits for none, and the next one tells.
 	newsShare = 100
 

@@ -27,7 +27,7 @@ const (
 // to a secret is told by what was printed around it to the same stream, whether that
 // is shown or not, and whatever the other stream printed in between.
 //
-// A search goes by what is shown, so that nobody can guess at a secret until a
+// A search goes by what is shown, so that a secret cannot be guessed at until a
 // line matches.
 type veil struct {
 	tracks []*track

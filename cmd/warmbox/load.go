@@ -104,7 +104,7 @@ func (c *config) loadFile(name string) error {
 const maxFile = 1 << 20
 
 // readTrusted reads a file that says what runs and who sees which secrets, so that
-// nobody else may have written it.
+// no other user may have written it.
 func readTrusted(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {

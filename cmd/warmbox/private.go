@@ -13,7 +13,7 @@ import (
 // The files that are the owner's alone: tokens and keys, what the program says of
 // itself, the record of what was done, the directory of raw output. One rule holds
 // for all of them. They lie outside of everything that a box is shown, are opened
-// without following a link that somebody else may have made, belong to who runs the
+// without following a link that another user may have made, belong to who runs the
 // program, and are closed to everybody else.
 
 // appending is how a file is opened that something is added to, and made where it
@@ -95,7 +95,7 @@ func guardedDirs(name string) error {
 }
 
 // othersWrite reports whether a mode lets users write but the owner. A user's own
-// group, which on most machines nobody else is in, is not taken for others.
+// group, which on most machines has one member, is not taken for others.
 func othersWrite(info os.FileInfo) bool {
 	mode := info.Mode().Perm()
 	if runtime.GOOS == "windows" {

@@ -11,7 +11,7 @@ import (
 
 // openUnlinked opens an absolute path. It follows no link in the place of the file,
 // and on the way to it none that another user may have made. It goes from directory
-// to directory, so nobody can put a link there after it was looked at.
+// to directory, so no link can be put there after it was looked at.
 func openUnlinked(name string, flags int) (*os.File, error) {
 	w := way{name: filepath.Clean(name)}
 	defer w.leave()
@@ -107,7 +107,7 @@ func (w *way) step(part string) (more []string, err error) {
 	return nil, err
 }
 
-// follow reads a link that nobody else can have made.
+// follow reads a link that no other user can have made.
 func (w *way) follow(link int, at string) ([]string, error) {
 	var dir unix.Stat_t
 	if err := unix.Fstat(w.dir, &dir); err != nil {

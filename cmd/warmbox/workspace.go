@@ -40,7 +40,7 @@ func (c *config) workspace() error {
 // newGuard says what of this machine boxes never have.
 func newGuard() *hostpath.Guard {
 	g := new(hostpath.Guard)
-	g.Home, _ = homeDir() // where there is none nobody's keys are in it
+	g.Home, _ = homeDir() // where there is none, there are no keys to protect
 	for _, place := range []func() (string, error){stateDir, cacheDir, configDir} {
 		if own, err := place(); err == nil {
 			g.Own = append(g.Own, own)

@@ -97,7 +97,7 @@ var runtimeHandler uint64
 
 // faults are the signals by which the kernel tells a thread of its own mistake. The
 // runtime takes one that was sent for that too, and dies, unless kill or tgkill sent
-// it. The kernel gives a mistake a positive code, lets nobody else send one, and for
+// it. The kernel gives a mistake a positive code, lets no other process send one, and for
 // these signals also says of those that F_SETSIG asks for that they are none.
 var faults = []syscall.Signal{syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS}
 

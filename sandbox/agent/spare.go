@@ -40,7 +40,7 @@ const (
 // Commands have the spare's user id. What waits is kept from them all the same: it
 // is in a domain of its own (see domains), so they can neither trace it nor open what
 // it has, and where there are no domains it does not wait while any of them lives. One
-// into whose output somebody has written is not used. Nothing keeps commands from
+// into whose output a command has written is not used. Nothing keeps commands from
 // sending it signals, and where one has killed it a new shell is taken, nor from
 // setting its priority and its processors. Where a run is killed the spares are too.
 type spare struct {

@@ -64,7 +64,7 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// However many want an agent at once, it is built one time, and nobody sees half
+// However many want an agent at once, it is built one time, and no caller sees half
 // of it.
 func TestAgentIsBuiltOnce(t *testing.T) {
 	told := compiler(t, `echo built >>"$TOLD"; sleep 0.2; echo "$GOOS/$GOARCH $CGO_ENABLED" >agent`)

@@ -32,7 +32,7 @@ type plan struct {
 	shown     []sandbox.Shown  // of the host
 	files     []*hostpath.File // which these are, open while the box is started
 	notes     []string
-	found     *hostcode.Found // in a workspace that somebody named, nil of others
+	found     *hostcode.Found // in a named workspace; nil in others
 }
 
 // The limits of a box where the spec gives none.
@@ -118,7 +118,7 @@ func (l *Launcher) addMounts(ctx context.Context, e *engine, p *plan, spec sandb
 	return nil
 }
 
-// open opens a path of the host that somebody named for boxes.
+// open opens a path of the host that the owner named for boxes.
 func (l *Launcher) open(ctx context.Context, e *engine, spec sandbox.Spec, path string) (*hostpath.File, error) {
 	return spec.Paths.Open(path, func() ([]string, error) { return l.writtenByOthers(ctx, e) })
 }

@@ -61,7 +61,7 @@ func (s shift) refuse(dir string) error {
 }
 
 // ownIDs asks for a user name space of the box's own, where that is wanted. The user
-// of the box alone stays who it is on this machine, or nobody could work in a workspace
+// of the box alone stays who it is on this machine, or no command could write to a workspace
 // of it. Docker's engine knows "host" and its own mapping and no more, and takes any
 // other word for an error of its own.
 func (l *Launcher) ownIDs(e *engine, c *request) error {

@@ -9,8 +9,8 @@ import (
 // one directory.
 const markPrefix = ".warmbox-"
 
-// Mark puts an empty file with a name that nobody can guess into a directory, for
-// somebody who sees the directory through another kernel to look for. remove takes
+// Mark puts an empty file with a random name into a directory, for
+// a reader that sees the directory through another kernel to look for. remove takes
 // it away.
 func (f *File) Mark() (name string, remove func() error, err error) {
 	name = markPrefix + rand.Text()

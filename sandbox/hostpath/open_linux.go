@@ -84,7 +84,7 @@ func (f *File) Numbered() bool {
 	return err == nil && st.Type != unix.V9FS_MAGIC
 }
 
-// mark makes an empty file in a directory that nobody had before.
+// mark makes an empty file under a name that is new in its directory.
 func (f *File) mark(name string) (remove func() error, err error) {
 	dir := int(f.file.Fd())
 	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)

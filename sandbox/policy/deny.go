@@ -56,7 +56,7 @@ func (r *rules) notDenied(words []word) error {
 }
 
 // runners are programs that run the command in their arguments, and have no
-// grammar here. Which of their words begin it nobody knows, so each may.
+// grammar here. Which of their words begin it is unknown, so each may.
 const runners = " sudo doas su runuser watch ionice chrt taskset flock npx bunx uvx pnpx pnpm yarn bun uv pipx poetry pipenv hatch mise direnv strace ltrace script unshare nsenter chroot setarch setpriv prlimit " +
 	"cpulimit firejail parallel entr xvfb-run dbus-run-session torsocks proxychains proxychains4 faketime fakeroot unbuffer rlwrap numactl perf valgrind systemd-run systemd-inhibit chpst busybox toybox ssh dotenv corepack caffeinate catchsegv "
 
@@ -160,7 +160,7 @@ func knowsSubcommands(program string) bool { return program == "git" || program 
 
 // follow reports whether the words of an entry may follow the program in their
 // order. A word behind an option may be its value, and behind an option that comes
-// first any may be: of a program without a grammar nobody knows.
+// first any may be: of a program without a grammar it is unknown.
 func (b ban) follow(words []word, plain []string) bool {
 	known := knowsSubcommands(b.program)
 	anywhere := strings.Contains(targets, " "+b.program+" ")

@@ -17,7 +17,7 @@
 //	    Any other can choose which code runs. See variables.
 //
 // A user who is asked can stand in for an entry of the list, for (a). The owner
-// can release a variable, from (c). Nobody is asked about (b).
+// can release a variable, from (c). The user is not asked about (b).
 //
 // A policy states intent. What is allowed may still do harm, and the box is what
 // confines it: a program runs what is its nature, as make does with a makefile,

@@ -7,7 +7,7 @@ import (
 
 // options are the grammar of a guarded program: all that it may be given, and
 // which of it takes a value. What is not written here is refused, abbreviations
-// of long options too, so that an option that nobody has thought of runs nothing.
+// of long options too, so that an option that the table lacks runs nothing.
 //
 // What a program takes for a value and what for an option must be read as the
 // program reads it: in -e -- -Ox the -- is the value of -e, and -Ox an option.
