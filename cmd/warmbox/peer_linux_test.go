@@ -244,15 +244,7 @@ func TestMutatedMessagesOverHTTP(t *testing.T) {
 	cmd := h.warmbox(t, append(append([]string{"http"}, onlyTrue...),
 		"--listen", "127.0.0.1:0", "--token-file", token, "--max-rate", "100000", "--log-file", log, "--log-level", "info")...)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
+	untilTestEnds(t, cmd)
 	c := &poster{t: t, url: awaitURL(t, log)}
 	if status, text := c.post(rightMessages[5]); status != http.StatusOK || c.session == "" {
 		t.Fatalf("%d %s", status, text)

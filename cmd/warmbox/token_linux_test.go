@@ -82,15 +82,7 @@ func serveOverHTTP(t *testing.T, dir string, flags ...string) (url string, serve
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
+	untilTestEnds(t, cmd)
 	address := regexp.MustCompile(`url=(\S+)`)
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {

@@ -128,6 +128,20 @@ func (h home) serve(t *testing.T, flags ...string) *program {
 	return &program{session, cmd, filepath.Join(h.dir, "state")}
 }
 
+// untilTestEnds runs a server until the test ends, and sees that it then ends well.
+func untilTestEnds(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestOrdinaryUserIsServed sees that the tests which run as a user do.
 func TestOrdinaryUserIsServed(t *testing.T) {
 	if ok, err := has("docker"); err != nil || !ok {
