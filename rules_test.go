@@ -57,7 +57,7 @@ func packages(t *testing.T, args ...string) (list []pkg) {
 // cmd → server → tools → sandbox → the rest, and backends → sandbox.
 var mayImport = map[string][]string{
 	"":                      {},
-	"cmd/warmbox":           {"", "bench", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact", "sandbox/hostpath"},
+	"cmd/warmbox":           {"", "bench", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact", "sandbox/hostpath", "spell"},
 	"cmd/warmbox/soak":      {},
 	"cmd/warmbox-agent":     {"sandbox/agent"},
 	"server":                {"sandbox", "tools"},
@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"sandbox/summary/model": {"sandbox/summary"},
 	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog", "sandbox/hostpath", "sandbox/boxtest/weekly"},
 	"bench":                 {},
+	"spell":                 {},
 	"scripts/tryclient":     {},
 
 	"sandbox/docker/enginetest": {},

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// An Allowance is a user's word for a command that the list does not have. It
+// An Approval is a user's word for a command that the list does not have. It
 // opens the list and no other rule: see policy.Commands.CheckAsked.
-type Allowance string
+type Approval string
 
 // For how long a user allows a command.
 const (
-	AllowedOnce    Allowance = "once"
-	AllowedSession Allowance = "session" // until its owner is released
+	ApprovedOnce       Approval = "once"
+	ApprovedForSession Approval = "session" // until its owner is released
 )
 
 // MayAsk reports whether a user's word would let a command run that the list
@@ -27,14 +27,14 @@ func (b *Box) MayAsk(c Command) bool {
 // of a user, now or earlier in the session. The command then says so.
 func (b *Box) onWord(c *Command) bool {
 	key := allowanceKey(*c)
-	if c.Allowed == "" && b.allowed.has(b.owner, key) {
-		c.Allowed = AllowedSession
+	if c.Approval == "" && b.allowed.has(b.owner, key) {
+		c.Approval = ApprovedForSession
 	}
-	if c.Allowed == "" || !b.MayAsk(*c) {
-		c.Allowed = ""
+	if c.Approval == "" || !b.MayAsk(*c) {
+		c.Approval = ""
 		return false
 	}
-	if c.Allowed == AllowedSession {
+	if c.Approval == ApprovedForSession {
 		b.allowed.add(b.owner, key)
 	}
 	return true

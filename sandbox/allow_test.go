@@ -25,7 +25,7 @@ func TestAllowance(t *testing.T) {
 	m, record := listed(t)
 	run := func(owner string, c sandbox.Command) bool {
 		t.Helper()
-		box, err := m.Own(t.Context(), owner, nil)
+		box, err := m.DefaultBox(t.Context(), owner, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,14 +41,14 @@ func TestAllowance(t *testing.T) {
 	}
 	say := func(what string) sandbox.Command { return sandbox.Command{Cmd: "echo " + what} }
 	once, session := say("a"), say("b")
-	once.Allowed, session.Allowed = sandbox.AllowedOnce, sandbox.AllowedSession
+	once.Approval, session.Approval = sandbox.ApprovedOnce, sandbox.ApprovedForSession
 	elsewhere, with, typed := say("b"), say("b"), say("c")
-	elsewhere.Dir, with.Env, typed.Stdin, typed.Allowed = "/", map[string]string{"X": "y"}, strings.NewReader("x"), sandbox.AllowedSession
+	elsewhere.Dir, with.Env, typed.Stdin, typed.Approval = "/", map[string]string{"X": "y"}, strings.NewReader("x"), sandbox.ApprovedForSession
 	otherwise := typed
-	otherwise.Stdin, otherwise.Allowed = strings.NewReader("y"), ""
+	otherwise.Stdin, otherwise.Approval = strings.NewReader("y"), ""
 	evil, background, shell := say("d"), say("d &"), say("d")
-	evil.Env, evil.Allowed = map[string]string{"LD_PRELOAD": "x"}, sandbox.AllowedOnce
-	background.Allowed, shell.Allowed, shell.Shell = sandbox.AllowedOnce, sandbox.AllowedOnce, "s"
+	evil.Env, evil.Approval = map[string]string{"LD_PRELOAD": "x"}, sandbox.ApprovedOnce
+	background.Approval, shell.Approval, shell.Shell = sandbox.ApprovedOnce, sandbox.ApprovedOnce, "s"
 	for i, test := range []struct {
 		owner string
 		c     sandbox.Command
@@ -59,7 +59,7 @@ func TestAllowance(t *testing.T) {
 		{"b", say("b"), false},
 		{"a", typed, true}, {"a", otherwise, false},
 		{"a", evil, false}, {"a", background, false}, {"a", shell, false},
-		{"a", sandbox.Command{Cmd: "echo; true false", Allowed: sandbox.AllowedSession}, false},
+		{"a", sandbox.Command{Cmd: "echo; true false", Approval: sandbox.ApprovedForSession}, false},
 		{"a", sandbox.Command{Cmd: "true"}, true},
 	} {
 		if got := run(test.owner, test.c); got != test.want {
@@ -80,12 +80,12 @@ func TestAllowance(t *testing.T) {
 
 func TestAllowancesAreBounded(t *testing.T) {
 	m, _ := listed(t)
-	box, err := m.Own(t.Context(), "a", nil)
+	box, err := m.DefaultBox(t.Context(), "a", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := func(n int, allowed sandbox.Allowance) bool {
-		r, err := box.Exec(t.Context(), sandbox.Command{Cmd: fmt.Sprintf("[ %d ]", n), Allowed: allowed})
+	ran := func(n int, allowed sandbox.Approval) bool {
+		r, err := box.Exec(t.Context(), sandbox.Command{Cmd: fmt.Sprintf("[ %d ]", n), Approval: allowed})
 		if err == nil {
 			<-r.Done()
 		}
@@ -93,7 +93,7 @@ func TestAllowancesAreBounded(t *testing.T) {
 	}
 	const most = 256
 	for n := range most + 1 {
-		if !ran(n, sandbox.AllowedSession) {
+		if !ran(n, sandbox.ApprovedForSession) {
 			t.Fatal("a user's word does not count")
 		}
 	}

@@ -20,7 +20,7 @@ func (m *Manager) newAudit() *audit {
 	if m.Audit == nil {
 		return nil
 	}
-	return &audit{m.Audit, m.Secrets.Text, m.Names}
+	return &audit{m.Audit, m.Secrets.Text, m.PrincipalNames}
 }
 
 // note writes a line. Whatever text it has may repeat what a client gave.
@@ -68,7 +68,7 @@ func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	}
 	switch {
 	case err == nil:
-		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Allowed), "trace", r.trace)
+		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Approval), "trace", r.trace)
 	case isDenial(err):
 		a.note("denied", b.owner, "box", b.ID, "cmd", c.Cmd, "why", err.Error())
 	}

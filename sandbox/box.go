@@ -127,8 +127,8 @@ func newBox(id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store,
 		b.Place = p.Place()
 	}
 	b.spares = sparesOf(spec)
-	if spec.Keep != nil {
-		b.keepFor = spec.Keep.For
+	if spec.Persistent != nil {
+		b.keepFor = spec.Persistent.ReattachTimeout
 	}
 	b.lookout = newLookout(b, spec)
 	return b

@@ -14,13 +14,13 @@ import (
 // A shelf has boxes that were kept, none of which can be dialled, and knows who tried.
 type shelf struct {
 	Launcher
-	kept    []Kept
+	kept    []Detached
 	dialled []string
 }
 
-func (s *shelf) Kept(context.Context) ([]Kept, error) { return s.kept, nil }
+func (s *shelf) Kept(context.Context) ([]Detached, error) { return s.kept, nil }
 
-func (s *shelf) Redial(_ context.Context, k Kept) (io.ReadWriteCloser, error) {
+func (s *shelf) Redial(_ context.Context, k Detached) (io.ReadWriteCloser, error) {
 	s.dialled = append(s.dialled, k.ID)
 	return nil, errors.New("out of reach")
 }
@@ -29,12 +29,12 @@ func (s *shelf) Redial(_ context.Context, k Kept) (io.ReadWriteCloser, error) {
 // and leaves to others what is theirs, also what an earlier version kept for the name
 // of a token, which no principal owns now.
 func TestOnlyOwnKeptBoxesComeBack(t *testing.T) {
-	all := []Kept{
-		{ID: "b-local", Keep: Keep{Name: "dev", Owner: "local"}},
-		{ID: "b-token", Keep: Keep{Name: "dev", Owner: "token:1f"}},
-		{ID: "b-other", Keep: Keep{Name: "dev", Owner: "token:2e"}},
-		{ID: "b-named", Keep: Keep{Name: "dev", Owner: "alice"}},
-		{ID: "b-default", Keep: Keep{Name: "dev", Owner: "default"}},
+	all := []Detached{
+		{ID: "b-local", Persistent: Persistent{Name: "dev", Principal: "local"}},
+		{ID: "b-token", Persistent: Persistent{Name: "dev", Principal: "token:1f"}},
+		{ID: "b-other", Persistent: Persistent{Name: "dev", Principal: "token:2e"}},
+		{ID: "b-named", Persistent: Persistent{Name: "dev", Principal: "alice"}},
+		{ID: "b-default", Persistent: Persistent{Name: "dev", Principal: "default"}},
 	}
 	for owner, want := range map[string][]string{
 		"local": {"b-local"}, "token:1f.SESSION": {"b-token"}, "token:1f.client-0a": {"b-token"}, "token:3d.SESSION": nil,

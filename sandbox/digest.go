@@ -47,7 +47,7 @@ type digester struct {
 func newDigester(r *Run) *digester {
 	b, c := r.Box, r.Command
 	d := &digester{
-		above: c.Whole, cmd: c.Cmd, mask: b.secrets.Text, longest: b.secrets.Longest(), merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
+		above: c.SummarizeAbove, cmd: c.Cmd, mask: b.secrets.Text, longest: b.secrets.Longest(), merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
 		tell: func(text string) { b.history.summarize(r.ID, text) },
 	}
 	d.work.L, d.room.L = &d.mu, &d.mu

@@ -12,7 +12,7 @@ import (
 func TestBrokenSummariser(t *testing.T) {
 	var log bytes.Buffer
 	box := &Box{logger: slog.New(slog.NewTextHandler(&log, nil))}
-	run := &Run{Box: box, Command: Command{Cmd: "make", Whole: 10}, done: make(chan struct{})}
+	run := &Run{Box: box, Command: Command{Cmd: "make", SummarizeAbove: 10}, done: make(chan struct{})}
 	d := newDigester(run)
 	d.mask = func(string) string { panic("a line like no other") }
 	run.digest = d

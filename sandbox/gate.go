@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 const (
@@ -181,7 +183,7 @@ func (b *Box) crowded(list []Record, most int, where string) error {
 	const named = 5
 	var names []string
 	for _, r := range list[:min(len(list), named)] {
-		names = append(names, fmt.Sprintf("%s %s (%d s)", r.ID, strconv.Quote(clip(r.Cmd, 40)), int(r.Exit.Took.Seconds())))
+		names = append(names, fmt.Sprintf("%s %s (%d s)", r.ID, strconv.Quote(excerpt.Clip(r.Cmd, 40)), int(r.Exit.Took.Seconds())))
 	}
 	if more := len(list) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))

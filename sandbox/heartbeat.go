@@ -33,10 +33,10 @@ type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// Attend has the box asked after closely until done is called, which must be.
+// Monitor has the box asked after closely until done is called, which must be.
 // silent is closed when what carries its stream does not answer; Unheard says why. It
 // is nil of a stream that cannot die without a sign.
-func (b *Box) Attend() (silent <-chan struct{}, done func()) {
+func (b *Box) Monitor() (silent <-chan struct{}, done func()) {
 	if !b.Place.Heartbeat {
 		return nil, func() {}
 	}
@@ -56,9 +56,9 @@ func (b *Box) Attend() (silent <-chan struct{}, done func()) {
 	}
 }
 
-// Unheard says why nothing is heard of the box, nil where something is or nobody
+// Unresponsive says why nothing is heard of the box, nil where something is or nobody
 // attends to it.
-func (b *Box) Unheard() error {
+func (b *Box) Unresponsive() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.unheard

@@ -90,7 +90,7 @@ func codeOf(err error) string {
 func TestWhoWaitsHearsOfSilence(t *testing.T) {
 	over(t, func(t *testing.T, w *wan, b *Box) {
 		for _, wait := range []time.Duration{0, 100 * time.Millisecond, 4 * time.Second} {
-			silent, done := b.Attend()
+			silent, done := b.Monitor()
 			time.Sleep(wait)
 			w.hangs.Store(true)
 			for range 2 {
@@ -99,17 +99,17 @@ func TestWhoWaitsHearsOfSilence(t *testing.T) {
 				if took := time.Since(begun); took > 5*time.Second {
 					t.Errorf("heard after %v", took)
 				}
-				if err := b.Unheard(); codeOf(err) != DockerUnavailable || b.Gone() != nil {
+				if err := b.Unresponsive(); codeOf(err) != DockerUnavailable || b.Gone() != nil {
 					t.Errorf("%v, %v", err, b.Gone())
 				}
 				done()
-				silent, done = b.Attend()
+				silent, done = b.Monitor()
 			}
 			done()
 			w.hangs.Store(false)
 			time.Sleep(defaultLease)
-			if b.Unheard() != nil || b.Gone() != nil {
-				t.Errorf("later: %v, %v", b.Unheard(), b.Gone())
+			if b.Unresponsive() != nil || b.Gone() != nil {
+				t.Errorf("later: %v, %v", b.Unresponsive(), b.Gone())
 			}
 		}
 		w.hangs.Store(true)
@@ -124,12 +124,12 @@ func TestWhoWaitsHearsOfSilence(t *testing.T) {
 // A box whose agent alone is slow is no matter of who carries its stream.
 func TestSlowAgentIsNotUnheard(t *testing.T) {
 	over(t, func(t *testing.T, w *wan, b *Box) {
-		silent, done := b.Attend()
+		silent, done := b.Monitor()
 		defer done()
 		w.busy.Store(true)
 		select {
 		case <-silent:
-			t.Error(b.Unheard())
+			t.Error(b.Unresponsive())
 		case <-time.After(defaultLease - time.Second):
 		}
 		w.busy.Store(false)
@@ -154,7 +154,7 @@ func TestBeats(t *testing.T) {
 		}
 		n := beats(func(d time.Duration) {
 			for range d / (10 * time.Millisecond) {
-				_, done := b.Attend()
+				_, done := b.Monitor()
 				time.Sleep(10 * time.Millisecond)
 				done()
 			}

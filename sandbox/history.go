@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
@@ -286,12 +287,4 @@ func (r *Run) record() Record {
 	}
 }
 
-func clipCmd(cmd string) string { return clip(cmd, recordCmd) }
-
-// clip cuts a text after so many bytes.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+func clipCmd(cmd string) string { return excerpt.Clip(cmd, recordCmd) }

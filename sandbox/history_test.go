@@ -13,7 +13,7 @@ import (
 // ran runs a command to its end, and until nothing more can come of it.
 func ran(t *testing.T, m *sandbox.Manager, owner, cmd string) sandbox.Record {
 	t.Helper()
-	box, err := m.Own(t.Context(), owner, nil)
+	box, err := m.DefaultBox(t.Context(), owner, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// DefaultKeepFor is how long a kept box waits for a server to come back.
-const DefaultKeepFor = 24 * time.Hour
+// DefaultReattachTimeout is how long a kept box waits for a server to come back.
+const DefaultReattachTimeout = 24 * time.Hour
 
 // principal is whose the kept boxes of an owner are. A session ends with its server,
 // so they belong to whoever has the sessions: what stands before the last dot of an
@@ -28,22 +28,22 @@ func principal(owner string) string {
 func reaches(owner, has string) bool { return owner == has || principal(owner) == has }
 
 // keep says of a request how its box is kept, nil where it is not.
-func (m *Manager) keep(owner string, req Request) (*Keep, error) {
-	if !req.Keep {
+func (m *Manager) keep(owner string, req Request) (*Persistent, error) {
+	if !req.Persistent {
 		return nil, nil
 	}
-	if _, ok := m.Launcher.(Redialer); !ok {
+	if _, ok := m.Launcher.(Reattacher); !ok {
 		return nil, Errorf(InvalidArgument, "Leave keep out.", "boxes of this backend cannot outlive the server")
 	}
 	if req.Name == "" {
 		return nil, Errorf(InvalidArgument, `Give one, such as "dev".`, "a box that is kept needs a name, by which it is found again")
 	}
-	return &Keep{Name: req.Name, Owner: principal(owner), For: m.keepFor()}, nil
+	return &Persistent{Name: req.Name, Principal: principal(owner), ReattachTimeout: m.keepFor()}, nil
 }
 
-// KeptFor is how long the box waits for a server after this one, and stands while
+// ReattachTimeout is how long the box waits for a server after this one, and stands while
 // nobody uses it; 0 of a box that ends with its client.
-func (b *Box) KeptFor() time.Duration { return max(0, b.keepFor) }
+func (b *Box) ReattachTimeout() time.Duration { return max(0, b.keepFor) }
 
 // notKept refuses to say of a box that it is kept. Whose it is, what it was started
 // with and what its agent does at the end of its stream is fixed when it starts.
@@ -52,9 +52,9 @@ func notKept(name string) error {
 		"a container named %q stands already and is not kept, and what stands cannot become so", name)
 }
 
-// Back waits for what an owner's principal kept to come back, at most so long, and
+// AwaitReattach waits for what an owner's principal kept to come back, at most so long, and
 // reports whether all of it was looked for. Before Warm there is nothing to wait for.
-func (m *Manager) Back(ctx context.Context, owner string, wait time.Duration) bool {
+func (m *Manager) AwaitReattach(ctx context.Context, owner string, wait time.Duration) bool {
 	m.mu.Lock()
 	back := m.met[principal(owner)]
 	m.mu.Unlock()
@@ -78,10 +78,10 @@ func (m *Manager) Back(ctx context.Context, owner string, wait time.Duration) bo
 }
 
 func (m *Manager) keepFor() time.Duration {
-	if m.KeepFor > 0 {
-		return m.KeepFor
+	if m.ReattachTimeout > 0 {
+		return m.ReattachTimeout
 	}
-	return DefaultKeepFor
+	return DefaultReattachTimeout
 }
 
 // comingBack is what who takes over kept boxes has claimed: one at a time does.
@@ -93,7 +93,7 @@ const comingBack = "\x00kept"
 // them from their own server. So nobody ever has one of a principal that is no more,
 // as those are that an earlier version named, and it ends when its time is over.
 func (m *Manager) comeBack(ctx context.Context, owner string) error {
-	redialer, ok := m.Launcher.(Redialer)
+	redialer, ok := m.Launcher.(Reattacher)
 	if !ok {
 		return nil
 	}
@@ -102,9 +102,9 @@ func (m *Manager) comeBack(ctx context.Context, owner string) error {
 		return err
 	}
 	defer release()
-	kept, err := redialer.Kept(ctx)
+	kept, err := redialer.Detached(ctx)
 	for _, k := range kept {
-		if k.Owner != principal(owner) {
+		if k.Principal != principal(owner) {
 			continue
 		}
 		if err := m.takeOver(ctx, redialer, k); err != nil {
@@ -154,7 +154,7 @@ func (m *Manager) unreached(owner, name string) error {
 }
 
 // takeOver takes one of them over. It may be one box more than may be started.
-func (m *Manager) takeOver(ctx context.Context, r Redialer, k Kept) error {
+func (m *Manager) takeOver(ctx context.Context, r Reattacher, k Detached) error {
 	m.mu.Lock()
 	m.prepare()
 	m.mu.Unlock()
@@ -162,7 +162,7 @@ func (m *Manager) takeOver(ctx context.Context, r Redialer, k Kept) error {
 	if err != nil {
 		return err
 	}
-	stream, err := r.Redial(ctx, k)
+	stream, err := r.Reattach(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -251,8 +251,8 @@ func (m *Manager) dialAgain(ctx context.Context, box *Box) error {
 	if m.standsFor(box.ID) != box {
 		return nil
 	}
-	kept := Kept{ID: box.ID, Started: box.Started, Keep: Keep{Name: box.Name, Owner: box.owner, For: box.keepFor}}
-	return m.takeOver(ctx, m.Launcher.(Redialer), kept)
+	kept := Detached{ID: box.ID, Started: box.Started, Persistent: Persistent{Name: box.Name, Principal: box.owner, ReattachTimeout: box.keepFor}}
+	return m.takeOver(ctx, m.Launcher.(Reattacher), kept)
 }
 
 // left reports whether the box was left to a later program, or is to come back.

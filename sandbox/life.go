@@ -41,10 +41,10 @@ func (m *Manager) retire(box *Box, why error) {
 // awaitIdle has the boxes looked at when the first of them may have been idle
 // for long enough. The caller holds m.mu.
 func (m *Manager) awaitIdle() {
-	if m.Idle <= 0 || m.closed || len(m.boxes) == 0 {
+	if m.IdleTimeout <= 0 || m.closed || len(m.boxes) == 0 {
 		return
 	}
-	next := time.Now().Add(m.Idle)
+	next := time.Now().Add(m.IdleTimeout)
 	for _, t := range m.boxes {
 		if since, idle := t.box.idle(); idle && since.Add(m.idleFor(t.box)).Before(next) {
 			next = since.Add(m.idleFor(t.box))
@@ -62,9 +62,9 @@ func (m *Manager) awaitIdle() {
 // waits for its user as long.
 func (m *Manager) idleFor(b *Box) time.Duration {
 	if b.keepFor > 0 {
-		return max(m.Idle, m.keepFor())
+		return max(m.IdleTimeout, m.keepFor())
 	}
-	return m.Idle
+	return m.IdleTimeout
 }
 
 func (m *Manager) retireIdle() {

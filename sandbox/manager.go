@@ -41,23 +41,23 @@ const DefaultMaxBoxes = 16
 // box that is kept outlives the session and belongs to its principal, who has all
 // sessions that are named PRINCIPAL.SESSION; an owner without a dot is its own.
 type Manager struct {
-	Launcher Launcher
-	Logs     *rawlog.Store
-	Defaults Spec             // of every box; its image is always allowed
-	Images   []string         // globs of what other images are, see policy.Image
-	Commands policy.Commands  // what may run; its zero value lets everything run
-	MaxBoxes int              // at once; 0 is DefaultMaxBoxes
-	MaxRuns  int              // at once, in all boxes; 0 is DefaultMaxRuns
-	MinFree  int64            // bytes of a disk that commands leave to others, and a file for each 16 KB of them, at most a twentieth of either; 0: they may fill it
-	Secrets  *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
-	Pool     Pool             // what stands ready
-	Idle     time.Duration    // after which a box that nobody uses is stopped; 0: never
-	KeepFor  time.Duration    // how long a kept box waits for a server; 0: DefaultKeepFor
-	Evict    bool             // where MaxBoxes stand and one more is wanted, the one that was idle for longest is stopped
-	Logger   *slog.Logger
-	Audit    *slog.Logger // told of each box and command, for the record; nil: nobody is
+	Launcher        Launcher
+	Logs            *rawlog.Store
+	Defaults        Spec             // of every box; its image is always allowed
+	Images          []string         // globs of what other images are, see policy.Image
+	Commands        policy.Commands  // what may run; its zero value lets everything run
+	MaxBoxes        int              // at once; 0 is DefaultMaxBoxes
+	MaxRuns         int              // at once, in all boxes; 0 is DefaultMaxRuns
+	MinFree         int64            // bytes of a disk that commands leave to others, and a file for each 16 KB of them, at most a twentieth of either; 0: they may fill it
+	Secrets         *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
+	Pool            Pool             // what stands ready
+	IdleTimeout     time.Duration    // after which a box that nobody uses is stopped; 0: never
+	ReattachTimeout time.Duration    // how long a kept box waits for a server; 0: DefaultKeepFor
+	Evict           bool             // where MaxBoxes stand and one more is wanted, the one that was idle for longest is stopped
+	Logger          *slog.Logger
+	Audit           *slog.Logger // told of each box and command, for the record; nil: nobody is
 
-	Names map[string]string // of principals, by which the record names them; set before anybody calls
+	PrincipalNames map[string]string // of principals, by which the record names them; set before anybody calls
 
 	mu        sync.Mutex
 	boxes     map[string]*tenancy      // by box id
@@ -93,11 +93,11 @@ var errClosed = errors.New("the server is shutting down")
 
 // Request says how a box shall differ from the defaults.
 type Request struct {
-	Image    string
-	Name     string // asking again for a name gives the same box
-	Env      map[string]string
-	Keep     bool // it outlives this program
-	Progress func(string)
+	Image      string
+	Name       string // asking again for a name gives the same box
+	Env        map[string]string
+	Persistent bool // it outlives this program
+	Progress   func(string)
 }
 
 // Start starts a box for an owner, or returns the one of that name that it has.
@@ -110,7 +110,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 		defer release()
 	}
 	if box := m.named(owner, req.Name); box != nil {
-		if req.Keep && box.KeptFor() <= 0 {
+		if req.Persistent && box.ReattachTimeout() <= 0 {
 			err := notKept(req.Name)
 			m.newAudit().started(owner, req, nil, err)
 			return nil, false, err
@@ -119,7 +119,7 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 	}
 	spec, err := m.spec(req)
 	if err == nil {
-		spec.Keep, err = m.keep(owner, req)
+		spec.Persistent, err = m.keep(owner, req)
 	}
 	if err != nil {
 		m.newAudit().started(owner, req, nil, err)
@@ -184,8 +184,8 @@ func (m *Manager) adopt(box *Box, owner string, req Request, spec Spec, err erro
 	if err != nil {
 		return err
 	}
-	if spec.Keep != nil {
-		owner = spec.Keep.Owner
+	if spec.Persistent != nil {
+		owner = spec.Persistent.Principal
 	}
 	if m.pool != nil {
 		m.pool.forgive() // what starts for somebody starts for the pool too
@@ -219,7 +219,7 @@ func (m *Manager) named(owner, name string) (box *Box) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.boxes {
-		if name != "" && reaches(owner, t.owner) && t.box.Name == name && t.box.Gone() == nil && (box == nil || t.box.KeptFor() > 0) {
+		if name != "" && reaches(owner, t.owner) && t.box.Name == name && t.box.Gone() == nil && (box == nil || t.box.ReattachTimeout() > 0) {
 			box = t.box
 		}
 	}
@@ -344,7 +344,7 @@ func (m *Manager) watch(box *Box, owner string) {
 
 // forget remembers of a box only why it is gone.
 func (m *Manager) forget(box *Box, owner string, why error) {
-	news := box.News(0)
+	news := box.Changes(0)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.inherit(owner, news)
@@ -378,9 +378,9 @@ func (m *Manager) Box(owner, id string) (*Box, error) {
 	return nil, Errorf(BoxNotFound, "Use the id that start or exec returned, or leave containerId out.", "there is no box %q", id)
 }
 
-// Own returns the box that an owner gets without asking for one, and starts it
+// DefaultBox returns the box that an owner gets without asking for one, and starts it
 // where it does not stand.
-func (m *Manager) Own(ctx context.Context, owner string, progress func(string)) (*Box, error) {
+func (m *Manager) DefaultBox(ctx context.Context, owner string, progress func(string)) (*Box, error) {
 	if box := m.ownBox(owner); box != nil {
 		return box, nil
 	}

@@ -247,11 +247,11 @@ func (m *Manager) watchWarm(box *Box) {
 // takeWarm returns a box that stands ready and is as it was when it started, or
 // nil, and notes that one was wanted.
 func (m *Manager) takeWarm(ctx context.Context, req Request) *Box {
-	if len(req.Env) > 0 || req.Keep {
+	if len(req.Env) > 0 || req.Persistent {
 		return nil // no box that stands was made so
 	}
 	image := cmp.Or(req.Image, m.Defaults.Image)
-	look := sync.OnceValue(func() hostcode.Found { return Look(m.Defaults.Workspace, m.Defaults.Protect) })
+	look := sync.OnceValue(func() hostcode.Found { return ScanWorkspace(m.Defaults.Workspace, m.Defaults.Protect) })
 	for {
 		w, ok := m.popWarm(image)
 		if !ok || w.hasWorkspace(m.Defaults.Workspace) && m.protects(w, look) && w.answers(ctx, pingTime) {

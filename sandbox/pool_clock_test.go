@@ -145,7 +145,7 @@ func TestPoolForgives(t *testing.T) {
 // What ends because nobody uses it ends when its time is over, not before.
 func TestTimesOfBoxes(t *testing.T) {
 	inTime(t, sandbox.Pool{Warm: 1, Idle: time.Hour, Life: 20 * time.Minute}, func(t *testing.T, m *sandbox.Manager, c *counter) {
-		m.Idle = 30 * time.Minute
+		m.IdleTimeout = 30 * time.Minute
 		m.Warm("")
 		synctest.Wait()
 		box := start(t, m, sandbox.Request{})

@@ -215,7 +215,7 @@ func TestIdleBoxes(t *testing.T) {
 	busy, left := start(t, m, sandbox.Request{}), start(t, m, sandbox.Request{})
 	run := begin(t, busy, "sleep 1000")
 	<-begin(t, left, "setsid sleep 1001 >/dev/null 2>&1 & exit").Done()
-	m.Idle = 300 * time.Millisecond // from the next box on; they are at work by now
+	m.IdleTimeout = 300 * time.Millisecond // from the next box on; they are at work by now
 	idle := start(t, m, sandbox.Request{})
 	<-idle.Done()
 	if _, err := m.Box("me", idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: nobody used it for 300ms") {
@@ -284,7 +284,7 @@ func TestOneBoxOfAName(t *testing.T) {
 func TestUsedUp(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{Uses: 2})
 	own := func() *sandbox.Box {
-		box, err := m.Own(t.Context(), "me", nil)
+		box, err := m.DefaultBox(t.Context(), "me", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ type lookout struct {
 	looking chan struct{}   // closed when the look under way has ended; nil where none is
 	ended   []string        // commands that ended since the last look began; some
 	more    int             // how many others
-	news    News            // not yet reported
+	news    Changes         // not yet reported
 	closed  bool
 }
 
@@ -63,12 +63,12 @@ type look struct {
 	time time.Time
 }
 
-// NewsMessage is the message of the log that tells of News when they are found.
-const NewsMessage = "workspace changed where the host may run it"
+// ChangesMessage is the message of the log that tells of News when they are found.
+const ChangesMessage = "workspace changed where the host may run it"
 
-// News is what appeared in a workspace, or became another, that the host may run,
+// Changes is what appeared in a workspace, or became another, that the host may run,
 // whoever did it. Its paths are a stranger's words.
-type News struct {
+type Changes struct {
 	Paths []string // in the workspace; some, in their order
 	More  int      // how many others
 	Gone  []string // those of Paths that are not there any more
@@ -79,9 +79,9 @@ type News struct {
 }
 
 // None reports whether there is nothing to tell.
-func (n News) None() bool { return len(n.Paths) == 0 && n.More == 0 && !n.Blind }
+func (n Changes) None() bool { return len(n.Paths) == 0 && n.More == 0 && !n.Blind }
 
-func (n *News) add(m News) {
+func (n *Changes) add(m Changes) {
 	n.Paths, n.More = merge(n.Paths, n.More, m.Paths, m.More, maxNews)
 	n.Gone, _ = merge(n.Gone, 0, m.Gone, 0, maxNews)
 	n.During, n.MoreDuring = merge(n.During, n.MoreDuring, m.During, m.MoreDuring, maxDuring)
@@ -137,18 +137,18 @@ func Protected(list []string) (paths, spare []string) {
 			paths = append(paths, p)
 		}
 	}
-	return slices.DeleteFunc(paths, func(p string) bool { return Spared(spare, path.Clean(filepath.ToSlash(p))) }), spare
+	return slices.DeleteFunc(paths, func(p string) bool { return Excluded(spare, path.Clean(filepath.ToSlash(p))) }), spare
 }
 
-// Look finds what of a workspace the host may execute besides the protected paths
+// ScanWorkspace finds what of a workspace the host may execute besides the protected paths
 // themselves.
-func Look(dir string, protect []string) hostcode.Found {
+func ScanWorkspace(dir string, protect []string) hostcode.Found {
 	paths, _ := Protected(protect)
 	return hostcode.Look(dir, paths...)
 }
 
-// Spared reports whether a path is one of those that are left out, or in one.
-func Spared(spare []string, name string) bool {
+// Excluded reports whether a path is one of those that are left out, or in one.
+func Excluded(spare []string, name string) bool {
 	return slices.ContainsFunc(spare, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
 }
 
@@ -207,7 +207,7 @@ func (l *lookout) stands(before map[string]fs.FileInfo) bool {
 // No command has run in the box, and no other look is under way.
 func (l *lookout) knows(f hostcode.Found) bool {
 	paths, blind := l.known.News(f)
-	return !blind && !slices.ContainsFunc(paths, func(name string) bool { return !Spared(l.spare, name) && !hostcode.Passing(name) })
+	return !blind && !slices.ContainsFunc(paths, func(name string) bool { return !Excluded(l.spare, name) && !hostcode.Passing(name) })
 }
 
 // wake has the workspace looked at soon, since a command has ended.
@@ -248,7 +248,7 @@ func (l *lookout) watch(last bool) {
 	}
 	done := make(chan struct{})
 	l.looking = done
-	news := News{During: l.ended, MoreDuring: l.more}
+	news := Changes{During: l.ended, MoreDuring: l.more}
 	l.ended, l.more = nil, 0
 	l.mu.Unlock()
 
@@ -258,7 +258,7 @@ func (l *lookout) watch(last bool) {
 	begin := time.Now()
 	l.since(&news)
 	if !news.None() {
-		l.box.logger.Warn(NewsMessage, "paths", l.masked(news.Paths), "more", news.More, "during", news.During, "blind", news.Blind)
+		l.box.logger.Warn(ChangesMessage, "paths", l.masked(news.Paths), "more", news.More, "during", news.During, "blind", news.Blind)
 	}
 
 	l.mu.Lock()
@@ -276,7 +276,7 @@ func (l *lookout) watch(last bool) {
 // since looks, and adds what is not as it was. One that is gone does no harm.
 // Whoever works in the workspace on the host changes it too: it is no proof of what
 // a command did.
-func (l *lookout) since(news *News) {
+func (l *lookout) since(news *Changes) {
 	before := l.looks
 	l.looks = l.look()
 	paths, blind := l.known.News(hostcode.Look(l.dir, l.paths...))
@@ -290,7 +290,7 @@ func (l *lookout) since(news *News) {
 	news.Blind = blind
 	var top []string
 	for _, name := range paths {
-		if Spared(l.spare, name) || Spared(top, name) {
+		if Excluded(l.spare, name) || Excluded(top, name) {
 			continue // what it is in is named
 		}
 		top = append(top, name)
@@ -304,9 +304,9 @@ func (l *lookout) since(news *News) {
 
 // take returns the news that was not reported yet. It waits so long for a look at what
 // commands have done since the last one, where a look mostly takes no longer.
-func (l *lookout) take(patience time.Duration) (news News) {
+func (l *lookout) take(patience time.Duration) (news Changes) {
 	if l == nil {
-		return News{}
+		return Changes{}
 	}
 	if looked := l.begin(patience); looked != nil {
 		late := time.NewTimer(patience)
@@ -317,7 +317,7 @@ func (l *lookout) take(patience time.Duration) (news News) {
 		}
 	}
 	l.mu.Lock()
-	news, l.news = l.news, News{}
+	news, l.news = l.news, Changes{}
 	l.mu.Unlock()
 	if len(news.Paths) > 0 {
 		l.settle(&news)
@@ -327,7 +327,7 @@ func (l *lookout) take(patience time.Duration) (news News) {
 
 // settle says which of the news are not there any more, and leaves out what git's own
 // commands put there and took away.
-func (l *lookout) settle(news *News) {
+func (l *lookout) settle(news *Changes) {
 	there := func(string) bool { return false }
 	if root, err := os.OpenRoot(l.dir); err == nil {
 		defer root.Close()
@@ -349,7 +349,7 @@ func (l *lookout) settle(news *News) {
 	}
 	news.Paths, news.Gone = l.masked(left), l.masked(gone)
 	if news.None() {
-		*news = News{}
+		*news = Changes{}
 	}
 }
 
@@ -406,26 +406,26 @@ func (l *lookout) close() {
 	}
 }
 
-// News returns what has appeared in the workspace that the host may run, and nobody
+// Changes returns what has appeared in the workspace that the host may run, and nobody
 // was told yet. It waits at most so long for a look that is due.
-func (b *Box) News(patience time.Duration) News { return b.lookout.take(patience) }
+func (b *Box) Changes(patience time.Duration) Changes { return b.lookout.take(patience) }
 
-// News returns the news of all boxes of an owner, those too that have ended.
-func (m *Manager) News(owner string, patience time.Duration) (news News) {
+// Changes returns the news of all boxes of an owner, those too that have ended.
+func (m *Manager) Changes(owner string, patience time.Duration) (news Changes) {
 	m.mu.Lock()
 	m.late = slices.DeleteFunc(m.late, func(n lateNews) bool {
 		if reaches(owner, n.owner) {
-			news.add(n.News)
+			news.add(n.Changes)
 			return true
 		}
 		return false
 	})
 	m.mu.Unlock()
 	boxes := m.Boxes(owner)
-	list := make([]News, len(boxes))
+	list := make([]Changes, len(boxes))
 	var wg sync.WaitGroup
 	for i, b := range boxes {
-		wg.Go(func() { list[i] = b.News(patience) })
+		wg.Go(func() { list[i] = b.Changes(patience) })
 	}
 	wg.Wait()
 	for _, n := range list {
@@ -437,11 +437,11 @@ func (m *Manager) News(owner string, patience time.Duration) (news News) {
 // lateNews is news of a box that has ended.
 type lateNews struct {
 	owner string
-	News
+	Changes
 }
 
 // inherit keeps the news of a box that has ended. The caller holds m.mu.
-func (m *Manager) inherit(owner string, news News) {
+func (m *Manager) inherit(owner string, news Changes) {
 	const most = 64
 	if news.None() {
 		return

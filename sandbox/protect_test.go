@@ -152,9 +152,9 @@ func TestLookoutComesByItself(t *testing.T) {
 
 // A flood of news and of commands is counted, and bounded.
 func TestNewsAreBounded(t *testing.T) {
-	var n News
+	var n Changes
 	for i := range 1000 {
-		n.add(News{Paths: []string{strings.Repeat("x", i+1)}, During: []string{itoa(i)}})
+		n.add(Changes{Paths: []string{strings.Repeat("x", i+1)}, During: []string{itoa(i)}})
 	}
 	if len(n.Paths) != maxNews || n.More != 1000-maxNews || len(n.During) != maxDuring || n.MoreDuring != 1000-maxDuring {
 		t.Errorf("%d and %d more, %d and %d more", len(n.Paths), n.More, len(n.During), n.MoreDuring)

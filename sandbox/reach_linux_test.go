@@ -25,9 +25,9 @@ type road struct {
 
 func (r *road) Launch(context.Context, string, Spec) (io.ReadWriteCloser, error) { return r.open() }
 
-func (r *road) Kept(context.Context) ([]Kept, error) { return nil, nil }
+func (r *road) Kept(context.Context) ([]Detached, error) { return nil, nil }
 
-func (r *road) Redial(context.Context, Kept) (io.ReadWriteCloser, error) { return r.open() }
+func (r *road) Redial(context.Context, Detached) (io.ReadWriteCloser, error) { return r.open() }
 
 func (r *road) open() (io.ReadWriteCloser, error) {
 	r.mu.Lock()
@@ -80,7 +80,7 @@ func newRoad(t *testing.T) (*road, *Manager, *Box) {
 	r := &road{site: newSite(t)}
 	m := &Manager{Launcher: r, Logs: r.logs}
 	t.Cleanup(m.Close)
-	b, _, err := m.Start(t.Context(), "me", Request{Name: "dev", Keep: true})
+	b, _, err := m.Start(t.Context(), "me", Request{Name: "dev", Persistent: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestKeptBoxOutOfReach(t *testing.T) {
 	r.cut()
 	r.triedInVain(3)
 	_, berr := m.Box("me", b.ID)
-	_, _, serr := m.Start(t.Context(), "me", Request{Name: "dev", Keep: true})
+	_, _, serr := m.Start(t.Context(), "me", Request{Name: "dev", Persistent: true})
 	for _, err := range []error{berr, serr, m.Stop("me", b.ID)} {
 		if codeOf(err) != DockerUnavailable || !strings.Contains(err.Error(), b.ID) {
 			t.Errorf("%v", err)

@@ -36,10 +36,10 @@ const maxAge = 100 * 365 * 24 * time.Hour
 //
 // A run that came back has no Digest, and its Output begins where it came back; its
 // log has all.
-func resumeBox(ctx context.Context, k Kept, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger, furnish func(*Box)) (*Box, error) {
-	spec.Keep = &k.Keep
+func resumeBox(ctx context.Context, k Detached, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger, furnish func(*Box)) (*Box, error) {
+	spec.Persistent = &k.Persistent
 	b := newBox(k.ID, stream, spec, logs, logger)
-	b.Name, b.Started, b.owner = k.Name, k.Started, k.Owner
+	b.Name, b.Started, b.owner = k.Name, k.Started, k.Principal
 	furnish(b)
 	b.deeds.goOn() // what its commands have left is unknown
 	r := wire.NewReader(stream, wire.FromAgent)

@@ -31,13 +31,13 @@ type site struct {
 	dir   string
 	logs  *rawlog.Store
 	agent *os.Process
-	kept  Kept
+	kept  Detached
 }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{t: t, path: filepath.Join(t.TempDir(), "s"), dir: t.TempDir(), logs: &rawlog.Store{Dir: t.TempDir(), MaxRun: 1 << 30}}
-	s.kept = Kept{ID: "b-test", Started: time.Now(), Keep: Keep{Name: "dev", Owner: "me", For: time.Minute}}
+	s.kept = Detached{ID: "b-test", Started: time.Now(), Persistent: Persistent{Name: "dev", Principal: "me", ReattachTimeout: time.Minute}}
 	cmd := exec.Command("/proc/self/exe", "serve", "--dial", s.path)
 	cmd.Env = append(os.Environ(), "WARMBOX_TEST_AGENT=1")
 	cmd.Stderr = os.Stderr
@@ -99,13 +99,13 @@ func (s *site) openAs(ctx context.Context, kept bool) *Box {
 	s.t.Helper()
 	var spec Spec
 	if kept {
-		spec.Keep = &s.kept.Keep
+		spec.Persistent = &s.kept.Persistent
 	}
 	b, err := openBox(ctx, s.kept.ID, s.stream(), spec, s.logs, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b.owner, b.history = s.kept.Owner, &history{}
+	b.owner, b.history = s.kept.Principal, &history{}
 	return b
 }
 
@@ -302,7 +302,7 @@ func TestSilentComeBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	stream := &leftStream{Conn: host}
-	kept := Kept{ID: "b-test", Keep: Keep{Owner: "me", For: time.Minute}}
+	kept := Detached{ID: "b-test", Persistent: Persistent{Principal: "me", ReattachTimeout: time.Minute}}
 	_, err := resumeBox(ctx, kept, stream, Spec{}, &rawlog.Store{Dir: t.TempDir()}, slog.New(slog.DiscardHandler), func(*Box) {})
 	if err == nil || stream.closed {
 		t.Errorf("%v; ended: %v", err, stream.closed)
@@ -359,7 +359,7 @@ func TestSiteServer(t *testing.T) {
 	path, rest, _ := strings.Cut(where, " ")
 	logs, cmd, _ := strings.Cut(rest, " ")
 	s := &site{t: t, path: path, dir: filepath.Dir(path), logs: &rawlog.Store{Dir: logs, MaxRun: 1 << 30}}
-	s.kept = Kept{ID: "b-test", Keep: Keep{Name: "dev", Owner: "me", For: time.Minute}}
+	s.kept = Detached{ID: "b-test", Persistent: Persistent{Name: "dev", Principal: "me", ReattachTimeout: time.Minute}}
 	if cmd != "" {
 		fmt.Println("run", s.start(s.open(t.Context()), Command{Cmd: cmd, Interactive: true}).ID)
 	} else {
@@ -568,7 +568,7 @@ func TestLyingOnComingBack(t *testing.T) {
 				}
 			}()
 			stream := &leftStream{Conn: host}
-			kept := Kept{ID: "b-test", Keep: Keep{Owner: "me", For: time.Minute}}
+			kept := Detached{ID: "b-test", Persistent: Persistent{Principal: "me", ReattachTimeout: time.Minute}}
 			b, err := resumeBox(t.Context(), kept, stream, Spec{}, logs, slog.New(slog.DiscardHandler), func(b *Box) { b.history = &history{} })
 			if (err != nil) != c.lie || errors.Is(err, wire.ErrViolation) != c.lie {
 				t.Fatal(err)

@@ -34,14 +34,14 @@ const (
 
 // Command is what to run.
 type Command struct {
-	Cmd     string
-	Dir     string            // where; relative to the box's own directory
-	Env     map[string]string // over the box's
-	Stdin   io.Reader         // what it reads first; nil is nothing
-	Allowed Allowance         // by a user who was asked, as the list does not have it; "": nobody was
-	Timeout time.Duration     // after which its whole tree is killed; 0 is none
-	Keep    int               // how many bytes of each stream's ends Output can show; 0 is DefaultKeep
-	Whole   int               // output of more bytes gets a Digest; 0: none does
+	Cmd            string
+	Dir            string            // where; relative to the box's own directory
+	Env            map[string]string // over the box's
+	Stdin          io.Reader         // what it reads first; nil is nothing
+	Approval       Approval          // by a user who was asked, as the list does not have it; "": nobody was
+	Timeout        time.Duration     // after which its whole tree is killed; 0 is none
+	ExcerptSize    int               // how many bytes of each stream's ends Output can show; 0 is DefaultExcerptSize
+	SummarizeAbove int               // output of more bytes gets a Digest; 0: none does
 
 	// Interactive keeps its input open after Stdin, for Run.Input. Else there is
 	// none but Stdin.
@@ -65,8 +65,8 @@ type Command struct {
 // Size is a terminal's, in columns and rows.
 type Size = wire.Size
 
-// DefaultKeep is how much of a run's output is at hand without its log.
-const DefaultKeep = 8000
+// DefaultExcerptSize is how much of a run's output is at hand without its log.
+const DefaultExcerptSize = 8000
 
 func (c Command) check() error {
 	switch {
@@ -202,8 +202,8 @@ const (
 )
 
 func newRun(b *Box, c Command) *Run {
-	if c.Keep <= 0 {
-		c.Keep = DefaultKeep
+	if c.ExcerptSize <= 0 {
+		c.ExcerptSize = DefaultExcerptSize
 	}
 	r := &Run{
 		ID: newExecID(), Box: b, Command: c, Started: time.Now(),
@@ -212,7 +212,7 @@ func newRun(b *Box, c Command) *Run {
 	}
 	r.digest = newDigester(r)
 	mask := b.secrets.Within
-	r.out = [2]excerpt.Keeper{{Limit: c.Keep, Mask: mask}, {Limit: c.Keep, Mask: mask}}
+	r.out = [2]excerpt.Keeper{{Limit: c.ExcerptSize, Mask: mask}, {Limit: c.ExcerptSize, Mask: mask}}
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -62,7 +63,7 @@ func (b *Box) shellGate(name string) *gate {
 func (b *Box) busyShell(name string) error {
 	what := "other commands"
 	for _, r := range b.inShell(name) {
-		what = fmt.Sprintf("command %s %s", r.ID, strconv.Quote(clip(r.Command.Cmd, 40)))
+		what = fmt.Sprintf("command %s %s", r.ID, strconv.Quote(excerpt.Clip(r.Command.Cmd, 40)))
 	}
 	return Errorf(LimitReached, "Wait until it has ended (logs with waitSeconds), end it with stop and its execId, or use another shell.",
 		"the shell %q is busy with %s", name, what)

@@ -25,14 +25,14 @@ type Launcher interface {
 // from the host. A Launcher that is none does not isolate.
 type Isolator interface{ Isolates() bool }
 
-// A Redialer is a Launcher that finds the boxes again which it was asked to keep.
-type Redialer interface {
-	// Kept lists those on this host whose program has ended.
-	Kept(ctx context.Context) ([]Kept, error)
+// A Reattacher is a Launcher that finds the boxes again which it was asked to keep.
+type Reattacher interface {
+	// Detached lists those on this host whose program has ended.
+	Detached(ctx context.Context) ([]Detached, error)
 
-	// Redial returns the stream to one of them, in the place of Launch. It takes
+	// Reattach returns the stream to one of them, in the place of Launch. It takes
 	// the box over: no other program finds it any more while this one lives.
-	Redial(ctx context.Context, k Kept) (io.ReadWriteCloser, error)
+	Reattach(ctx context.Context, k Detached) (io.ReadWriteCloser, error)
 }
 
 // A Detacher is a stream that can end without its box. Launch and Redial return
@@ -69,40 +69,40 @@ type Place struct {
 // Spec says what box is wanted. Every field's zero value is the backend's own
 // default, and a backend ignores what it has no use for.
 type Spec struct {
-	Image     string            // e.g. "warmbox/sandbox:slim"
-	Env       map[string]string // set for every command of the box
-	Network   string            // "none" or "bridge"
-	User      string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
-	Workspace string            // a host directory; "" makes one of the box's own
-	ReadOnly  bool              // mounts the workspace read-only
-	Protect   []string          // what of a writable workspace stays as it is beside what git executes, by paths in it such as ".git/hooks"; "!path" is left out
-	Mounts    []Mount           // what else of the host the box sees
-	Paths     *hostpath.Guard   // has admitted the workspace and the mounts; nil: they are not judged, and resolved at each launch
-	Memory    int64             // bytes; swap is never more
-	CPUs      float64           // cores
-	Pids      int64             // processes and threads
-	Spares    int               // shells that stand ready for commands; 0: none
-	Tmp       int64             // bytes of /tmp
-	Lease     time.Duration     // how long the agent lives on without a word from its host
-	Keep      *Keep             // not nil for a box that outlives this program
+	Image      string            // e.g. "warmbox/sandbox:slim"
+	Env        map[string]string // set for every command of the box
+	Network    string            // "none" or "bridge"
+	User       string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
+	Workspace  string            // a host directory; "" makes one of the box's own
+	ReadOnly   bool              // mounts the workspace read-only
+	Protect    []string          // what of a writable workspace stays as it is beside what git executes, by paths in it such as ".git/hooks"; "!path" is left out
+	Mounts     []Mount           // what else of the host the box sees
+	Paths      *hostpath.Guard   // has admitted the workspace and the mounts; nil: they are not judged, and resolved at each launch
+	Memory     int64             // bytes; swap is never more
+	CPUs       float64           // cores
+	Pids       int64             // processes and threads
+	Spares     int               // shells that stand ready for commands; 0: none
+	Tmp        int64             // bytes of /tmp
+	Lease      time.Duration     // how long the agent lives on without a word from its host
+	Persistent *Persistent       // not nil for a box that outlives this program
 
 	// Progress is told what a slow launch is doing, one line each time. It is
 	// called from one goroutine and must not block. Nil means nobody listens.
 	Progress func(string)
 }
 
-// Keep says of a box that is kept what a later program must know to give it back.
-type Keep struct {
-	Name  string        // what its owner calls it
-	Owner string        // whose it is, in every program
-	For   time.Duration // how long it waits for one
+// Persistent says of a box that is kept what a later program must know to give it back.
+type Persistent struct {
+	Name            string        // what its owner calls it
+	Principal       string        // whose it is, in every program
+	ReattachTimeout time.Duration // how long it waits for one
 }
 
-// Kept is a box that waits.
-type Kept struct {
+// Detached is a box that waits.
+type Detached struct {
 	ID      string
 	Started time.Time
-	Keep
+	Persistent
 }
 
 // A Mount is a file or directory of the host that a box sees in a place of its

@@ -234,7 +234,7 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, d *door) error 
 
 func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 	s.metrics = newMetrics(s.Manager)
-	s.Manager.Names = h.names()
+	s.Manager.PrincipalNames = h.names()
 	m := s.mcp()
 	return &door{
 		HTTP:      h,

@@ -252,11 +252,7 @@ func show(raw json.RawMessage) string {
 // quote renders a stranger's word inside a sentence of ours.
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
-// clip shortens what would make a sentence unreadable.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+// maxQuoted is how many bytes of a value an error message repeats.
+const maxQuoted = 80
+
+func clip(s string) string { return excerpt.Clip(s, maxQuoted) }

@@ -66,7 +66,7 @@ func (s *Set) begin(ctx context.Context, box *sandbox.Box, call execCall, c sand
 	if err != nil {
 		return nil, 0, err
 	}
-	if c.Allowed, err = s.askNow(ctx, session, q, progress); err != nil {
+	if c.Approval, err = s.askNow(ctx, session, q, progress); err != nil {
 		return nil, 0, err
 	}
 	c.Patience = max(c.Patience-time.Since(begun), min(c.Patience, leastWait))
@@ -118,7 +118,7 @@ func offersUser(c mcp.ClientCapabilities) bool {
 
 // askNow asks while the call waits. The question is taken back when the call is
 // cancelled, or the user takes too long.
-func (s *Set) askNow(ctx context.Context, session eliciting, q *question, progress func(string)) (sandbox.Allowance, error) {
+func (s *Set) askNow(ctx context.Context, session eliciting, q *question, progress func(string)) (sandbox.Approval, error) {
 	s.logger().Info("the user is asked", "box", q.call.ContainerID)
 	stop := beat(progress, "the user is asked whether it may run")
 	defer stop()
@@ -189,7 +189,7 @@ func (q *question) allowed(answers mcp.InputResponses) (execCall, error) {
 }
 
 // verdict returns what the user allows. Whatever is not clearly a yes is a no.
-func (q *question) verdict(result *mcp.ElicitationResult) (sandbox.Allowance, error) {
+func (q *question) verdict(result *mcp.ElicitationResult) (sandbox.Approval, error) {
 	switch {
 	case time.Now().After(q.until):
 		return "", stays(q.denial, "The user was asked and did not answer in time.")
@@ -204,9 +204,9 @@ func (q *question) verdict(result *mcp.ElicitationResult) (sandbox.Allowance, er
 	case result.Action != mcp.ElicitationResponseActionAccept || !slices.Contains(q.answers, answer):
 		return "", stays(q.denial, "The user was asked, and the client's answer is none of those offered.")
 	case answer == answerOnce:
-		return sandbox.AllowedOnce, nil
+		return sandbox.ApprovedOnce, nil
 	case answer == answerSession:
-		return sandbox.AllowedSession, nil
+		return sandbox.ApprovedForSession, nil
 	}
 	return "", stays(q.denial, "The user was asked and denied it.")
 }
@@ -227,11 +227,11 @@ func stays(denial error, why string) error {
 }
 
 // allowedHint tells the model that the list is as it was.
-func allowedHint(a sandbox.Allowance) string {
+func allowedHint(a sandbox.Approval) string {
 	switch a {
-	case sandbox.AllowedOnce:
+	case sandbox.ApprovedOnce:
 		return "It is not on the list of allowed commands; the user allowed it this once."
-	case sandbox.AllowedSession:
+	case sandbox.ApprovedForSession:
 		return "It is not on the list of allowed commands; the user allowed it for this session."
 	}
 	return ""

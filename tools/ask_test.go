@@ -22,11 +22,11 @@ func TestVerdict(t *testing.T) {
 		result  *mcp.ElicitationResult
 		answers []string
 		until   time.Time
-		want    sandbox.Allowance
+		want    sandbox.Approval
 		hint    string
 	}{
-		"once":     {says(answerOnce), answers, later, sandbox.AllowedOnce, ""},
-		"session":  {says(answerSession), answers, later, sandbox.AllowedSession, ""},
+		"once":     {says(answerOnce), answers, later, sandbox.ApprovedOnce, ""},
+		"session":  {says(answerSession), answers, later, sandbox.ApprovedForSession, ""},
 		"deny":     {says(answerDeny), answers, later, "", "denied it"},
 		"late":     {says(answerOnce), answers, time.Now(), "", "in time"},
 		"nothing":  {nil, answers, later, "", "did not bring"},

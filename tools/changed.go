@@ -32,7 +32,7 @@ func newsPatience(exit sandbox.Exit, follows bool) time.Duration {
 }
 
 // changedPaths names what changed as text that is safe to show.
-func changedPaths(n sandbox.News) (list []string) {
+func changedPaths(n sandbox.Changes) (list []string) {
 	for _, name := range n.Paths {
 		list = append(list, oneLine(name, 200))
 	}
@@ -41,7 +41,7 @@ func changedPaths(n sandbox.News) (list []string) {
 
 // changedHint tells of files that run outside of the box, where nothing confines
 // them.
-func changedHint(n sandbox.News) []string {
+func changedHint(n sandbox.Changes) []string {
 	var list []string
 	switch names := pathNames(n.Paths, n.More); {
 	case names == "":
@@ -64,7 +64,7 @@ func changedHint(n sandbox.News) []string {
 
 // during begins a sentence with the commands that ran when something happened.
 // Others can write to a workspace too, so that it says no more.
-func during(n sandbox.News) string {
+func during(n sandbox.Changes) string {
 	if len(n.During) == 0 {
 		return "Since the last look "
 	}

@@ -31,15 +31,15 @@ func TestCoverHint(t *testing.T) {
 // What is gone again by the time it is told of is said to be.
 func TestChangedHintSaysWhatIsGone(t *testing.T) {
 	for _, c := range []struct {
-		news       sandbox.News
+		news       sandbox.Changes
 		want, less string
 	}{
-		{sandbox.News{}, "", "appeared"},
-		{sandbox.News{Paths: []string{"a", "b"}}, "a, b appeared or changed in the workspace. Programs", "gone"},
-		{sandbox.News{Paths: []string{"a", "b"}, Gone: []string{"b"}}, "read them first. Gone again: b.", "a, b."},
-		{sandbox.News{Paths: []string{"a"}, Gone: []string{"a"}}, "a appeared or changed in the workspace, and is gone again.", "read"},
-		{sandbox.News{Paths: []string{"a"}, Gone: []string{"a"}, More: 2}, "a, 2 more appeared or changed in the workspace. Programs", "nothing"},
-		{sandbox.News{More: 2}, "2 more appeared", "gone"},
+		{sandbox.Changes{}, "", "appeared"},
+		{sandbox.Changes{Paths: []string{"a", "b"}}, "a, b appeared or changed in the workspace. Programs", "gone"},
+		{sandbox.Changes{Paths: []string{"a", "b"}, Gone: []string{"b"}}, "read them first. Gone again: b.", "a, b."},
+		{sandbox.Changes{Paths: []string{"a"}, Gone: []string{"a"}}, "a appeared or changed in the workspace, and is gone again.", "read"},
+		{sandbox.Changes{Paths: []string{"a"}, Gone: []string{"a"}, More: 2}, "a, 2 more appeared or changed in the workspace. Programs", "nothing"},
+		{sandbox.Changes{More: 2}, "2 more appeared", "gone"},
 	} {
 		got := strings.Join(changedHint(c.news), " ")
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.less) {

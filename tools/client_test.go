@@ -399,7 +399,7 @@ func TestOwners(t *testing.T) {
 
 func TestStoppedUnderneath(t *testing.T) {
 	s := newSet(t)
-	box, err := s.Manager.Own(t.Context(), "", nil)
+	box, err := s.Manager.DefaultBox(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestStoppedUnderneath(t *testing.T) {
 // A box that dies under a command costs the call nothing that was printed.
 func TestLostBox(t *testing.T) {
 	s := newSet(t)
-	box, err := s.Manager.Own(t.Context(), "", nil)
+	box, err := s.Manager.DefaultBox(t.Context(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,9 +84,9 @@ type ExecArgs struct {
 // An execCall is a call of exec, with what its user has to say about it.
 type execCall struct {
 	ExecArgs
-	ask     bool              // the user, where the list does not have the command
-	follows bool              // the caller can ask again for a command that runs on
-	allowed sandbox.Allowance // what they said
+	ask     bool             // the user, where the list does not have the command
+	follows bool             // the caller can ask again for a command that runs on
+	allowed sandbox.Approval // what they said
 }
 
 func (a *ExecArgs) params() []param {
@@ -238,8 +238,8 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 		return ExecResult{}, exit.Err
 	}
 	r := newExecResult(ctx, run, exit)
-	r.Hint = strings.TrimSpace(allowedHint(run.Command.Allowed) + " " + r.Hint)
-	news := run.Box.News(newsPatience(exit, args.follows))
+	r.Hint = strings.TrimSpace(allowedHint(run.Command.Approval) + " " + r.Hint)
+	news := run.Box.Changes(newsPatience(exit, args.follows))
 	r.Changed = changedPaths(news)
 	r.hint(changedHint(news)...)
 	s.summarize(ctx, run, &r)
@@ -255,7 +255,7 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 
 func (s *Set) box(ctx context.Context, owner, id string, progress func(string)) (*sandbox.Box, error) {
 	if id == "" {
-		return s.Manager.Own(ctx, owner, progress)
+		return s.Manager.DefaultBox(ctx, owner, progress)
 	}
 	return s.Manager.Box(owner, clip(id))
 }
@@ -274,8 +274,8 @@ func (s *Set) command(args execCall, stdin io.Reader, limits excerpt.Limits) san
 	return sandbox.Command{
 		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
 		Interactive: args.TTY || args.Background && stdin == nil, TTY: args.size(), Shell: args.Shell,
-		Keep: max(sandbox.DefaultKeep, limits.Whole, limits.Cut), Whole: s.whole(limits),
-		Allowed: args.allowed,
+		ExcerptSize: max(sandbox.DefaultExcerptSize, limits.Whole, limits.Cut), SummarizeAbove: s.whole(limits),
+		Approval: args.allowed,
 	}
 }
 
@@ -302,7 +302,7 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bo
 	var silent <-chan struct{}
 	if follows && wait > 0 {
 		var done func()
-		silent, done = run.Box.Attend()
+		silent, done = run.Box.Monitor()
 		defer done()
 	}
 	patience := time.NewTimer(wait)
@@ -332,7 +332,7 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bo
 func standing(run *sandbox.Run) sandbox.Exit {
 	exit := run.Exit()
 	if exit.Status == sandbox.Running && exit.Err == nil {
-		exit.Err = run.Box.Unheard()
+		exit.Err = run.Box.Unresponsive()
 	}
 	return exit
 }

@@ -20,7 +20,7 @@ type keeper struct {
 	look chan struct{}
 }
 
-func (k keeper) Kept(ctx context.Context) ([]sandbox.Kept, error) {
+func (k keeper) Kept(ctx context.Context) ([]sandbox.Detached, error) {
 	select {
 	case <-k.look:
 	case <-ctx.Done():
@@ -28,7 +28,7 @@ func (k keeper) Kept(ctx context.Context) ([]sandbox.Kept, error) {
 	return nil, nil
 }
 
-func (keeper) Redial(context.Context, sandbox.Kept) (io.ReadWriteCloser, error) {
+func (keeper) Redial(context.Context, sandbox.Detached) (io.ReadWriteCloser, error) {
 	return nil, errors.ErrUnsupported
 }
 
@@ -43,7 +43,7 @@ func TestStandingBoxIsNotKept(t *testing.T) {
 	r.has(t, map[string]any{"code": sandbox.InvalidArgument, "containerId": nil})
 	r.says(t, `a container named "dev" stands already and is not kept`, "hint: Stop it first")
 	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": true, "kept": nil})
-	s.Manager.KeepFor = 90 * time.Minute
+	s.Manager.ReattachTimeout = 90 * time.Minute
 	r = callTool(t, c, "start", `{"name":"old","keep":true}`)
 	r.has(t, map[string]any{"reused": false, "kept": "1h30m"})
 	r.says(t, "kept: for 1h30m without a server or unused")

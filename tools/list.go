@@ -76,9 +76,9 @@ func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err := parse(req, nil); err != nil {
 		return Failed(err), nil
 	}
-	back := s.Manager.Back(ctx, s.owner(ctx), backWait)
+	back := s.Manager.AwaitReattach(ctx, s.owner(ctx), backWait)
 	r := s.list(s.owner(ctx))
-	news := s.Manager.News(s.owner(ctx), newsWait)
+	news := s.Manager.Changes(s.owner(ctx), newsWait)
 	hints := changedHint(news)
 	if !back {
 		hints = append(hints, "Containers that were kept are still being looked for: list again in a moment.")

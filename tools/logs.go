@@ -216,7 +216,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return Failed(err), nil
 	}
-	r.Hint = strings.TrimSpace(r.Hint + " " + strings.Join(changedHint(s.Manager.News(s.owner(ctx), 0)), " "))
+	r.Hint = strings.TrimSpace(r.Hint + " " + strings.Join(changedHint(s.Manager.Changes(s.owner(ctx), 0)), " "))
 	return reply(r, r.text()), nil
 }
 
@@ -258,7 +258,7 @@ func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait
 
 // heed ends a wait when nothing is heard of a box. done must be called.
 func heed(box *sandbox.Box, end func()) (done func()) {
-	silent, leave := box.Attend()
+	silent, leave := box.Monitor()
 	over := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -315,7 +315,7 @@ func (s *Set) view(ctx context.Context, owner, id string, q rawlog.Query) (view,
 	}
 	record.Cmd = s.Manager.Secrets.Text(record.Cmd)
 	if run, err := s.Manager.Run(owner, id); err == nil && record.Exit.Status == sandbox.Running {
-		record.Exit.Err = run.Box.Unheard()
+		record.Exit.Err = run.Box.Unresponsive()
 	}
 	v := view{record: record, page: rawlog.Page{Next: 1, Searched: true}}
 	log, err := s.Manager.Logs.Open(id)

@@ -105,7 +105,7 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	}
 	begin := time.Now()
 	box, reused, err := s.Manager.Start(ctx, s.owner(ctx), sandbox.Request{
-		Image: args.image, Name: args.name, Env: args.env, Keep: args.keep, Progress: progressOf(ctx, req),
+		Image: args.image, Name: args.name, Env: args.env, Persistent: args.keep, Progress: progressOf(ctx, req),
 	})
 	if err != nil {
 		return Failed(err), nil
@@ -131,10 +131,10 @@ func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult
 
 // kept is for how long a box is kept, "" of one that is not.
 func kept(b *sandbox.Box) string {
-	if b.KeptFor() <= 0 {
+	if b.ReattachTimeout() <= 0 {
 		return ""
 	}
-	text := b.KeptFor().Round(time.Second).String()
+	text := b.ReattachTimeout().Round(time.Second).String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}

@@ -38,7 +38,7 @@ func newManager(c *config, log *slog.Logger) (*sandbox.Manager, error) {
 		Audit:    audit,
 		Launcher: launcher, Logs: logs, Defaults: boxSpec(c),
 		Images: c.Images.Allow, Commands: c.commands(), MaxBoxes: c.MaxBoxes, MaxRuns: c.Exec.MaxRuns, MinFree: int64(c.MinFree), Logger: log,
-		Secrets: newRedactor(c, log), Idle: time.Duration(c.IdleTimeout), KeepFor: time.Duration(c.KeepFor), Evict: c.OnFull == "evict",
+		Secrets: newRedactor(c, log), IdleTimeout: time.Duration(c.IdleTimeout), ReattachTimeout: time.Duration(c.KeepFor), Evict: c.OnFull == "evict",
 		Pool: sandbox.Pool{
 			Warm: c.Pool.Warm, Images: c.Pool.Images, Max: c.Pool.Max, Uses: c.Pool.MaxUses,
 			Idle: time.Duration(c.Pool.IdleTimeout), Life: time.Duration(c.Pool.MaxLifetime),

@@ -61,7 +61,7 @@ func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	defer manager.Close()
 	// The box is started first, for somebody who looks on while it takes long.
 	progress := func(line string) { fmt.Fprintln(c.stderr, line) }
-	if _, err := manager.Own(ctx, "", progress); err != nil {
+	if _, err := manager.DefaultBox(ctx, "", progress); err != nil {
 		return tools.ExecResult{}, err
 	}
 	set, err := newTools(c.config, manager, c.log)
@@ -104,7 +104,7 @@ type newsHolder struct {
 
 func (h newsHolder) Handle(ctx context.Context, r slog.Record) error {
 	h.news.mu.Lock()
-	hold := r.Message == sandbox.NewsMessage && !h.news.over
+	hold := r.Message == sandbox.ChangesMessage && !h.news.over
 	if hold {
 		h.news.lines = append(h.news.lines, func() error { return h.Handler.Handle(ctx, r) })
 	}

@@ -57,7 +57,7 @@ func describeBoxes(boxes []docker.Standing, now time.Time) string {
 			server = "alive"
 		}
 		if s.Keep != nil {
-			name, kept = cmp.Or(s.Keep.Name, name), short(s.Keep.For)
+			name, kept = cmp.Or(s.Keep.Name, name), short(s.Keep.ReattachTimeout)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.12s\n", s.ID, name, server, kept, s.Image, short(now.Sub(s.Started)), s.Container)
 	}

@@ -210,8 +210,8 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 		t.Errorf("a box that runs: %q, exit %d", out, code)
 	}
 	ask("list", func() error { _, err := l.Boxes(t.Context()); return err })
-	ask("kept", func() error { _, err := l.Kept(t.Context()); return err })
-	ask("redial", func() error { _, err := l.Redial(t.Context(), sandbox.Kept{ID: "kept"}); return err })
+	ask("kept", func() error { _, err := l.Detached(t.Context()); return err })
+	ask("redial", func() error { _, err := l.Reattach(t.Context(), sandbox.Detached{ID: "kept"}); return err })
 	ask("sweep", func() error { _, err := l.Sweep(t.Context(), false); return err })
 	ask("probe", func() error { _, err := l.Probe(t.Context()); return err })
 	all.Go(func() {

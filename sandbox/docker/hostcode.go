@@ -19,7 +19,7 @@ func (p *plan) cover(spec sandbox.Spec) (err error) {
 	if !sandbox.Watched(spec) {
 		return nil
 	}
-	found := sandbox.Look(p.request.Workspace, spec.Protect)
+	found := sandbox.ScanWorkspace(p.request.Workspace, spec.Protect)
 	p.found = &found
 	list, open := protected(spec.Protect, found)
 	var left []string
@@ -77,7 +77,7 @@ func protected(protect []string, found hostcode.Found) (list, open []string) {
 	})
 	for _, place := range places {
 		switch {
-		case sandbox.Spared(spared, place.Path), place.Kind == hostcode.Repo, place.Kind == hostcode.Todo:
+		case sandbox.Excluded(spared, place.Path), place.Kind == hostcode.Repo, place.Kind == hostcode.Todo:
 		case place.Kind == hostcode.Link, !utf8.ValidString(place.Path): // the engine takes names as JSON
 			open = append(open, place.Path)
 		default:

@@ -28,8 +28,8 @@ type claim struct {
 const redialTime = 5 * time.Second
 
 var (
-	_ sandbox.Redialer = (*Launcher)(nil)
-	_ sandbox.Detacher = keptBox{}
+	_ sandbox.Reattacher = (*Launcher)(nil)
+	_ sandbox.Detacher   = keptBox{}
 )
 
 // A keptBox can be left to a later program.
@@ -51,7 +51,7 @@ func (b *box) leave() error {
 
 // take takes a kept box, one that is to be made too, and its name for this program.
 // The name is first: who has it is who may want the box.
-func (l *Launcher) take(ctx context.Context, b *box, k sandbox.Keep) (err error) {
+func (l *Launcher) take(ctx context.Context, b *box, k sandbox.Persistent) (err error) {
 	if b.name, err = l.takeName(ctx, b.engine, b.id, k); err != nil {
 		return err
 	}
@@ -126,8 +126,8 @@ type note struct {
 }
 
 // keep notes on a container what a later program must know.
-func (c *request) keep(k sandbox.Keep, place sandbox.Place) error {
-	for _, text := range []string{k.Name, k.Owner} {
+func (c *request) keep(k sandbox.Persistent, place sandbox.Place) error {
+	for _, text := range []string{k.Name, k.Principal} {
 		if text != clean(text, maxLabel) {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Choose a shorter name, without control characters.", "%q cannot be noted on a box that is kept", clean(text, maxLabel))
 		}
@@ -142,23 +142,23 @@ func (c *request) keep(k sandbox.Keep, place sandbox.Place) error {
 	if len(text) > maxNote {
 		return sandbox.Errorf(sandbox.Internal, "", "a box cannot be kept that takes %d bytes to describe; %d is the most", len(text), maxNote)
 	}
-	c.Keep = map[string]string{"keep": k.For.String(), "name": k.Name, "owner": k.Owner, "place": string(text)}
+	c.Keep = map[string]string{"keep": k.ReattachTimeout.String(), "name": k.Name, "owner": k.Principal, "place": string(text)}
 	return nil
 }
 
 // readKeep reads what keep wrote, nil where there is nothing of it.
-func readKeep(labels map[string]string) (*sandbox.Keep, note) {
+func readKeep(labels map[string]string) (*sandbox.Persistent, note) {
 	var n note
 	wait, err := time.ParseDuration(labels[labelPrefix+"keep"])
 	if err != nil || json.Unmarshal([]byte(labels[labelPrefix+"place"]), &n) != nil {
 		return nil, note{}
 	}
-	return &sandbox.Keep{Name: labels[labelPrefix+"name"], Owner: labels[labelPrefix+"owner"], For: wait}, n
+	return &sandbox.Persistent{Name: labels[labelPrefix+"name"], Principal: labels[labelPrefix+"owner"], ReattachTimeout: wait}, n
 }
 
-// Kept lists the boxes on this host that wait for somebody. Where no claim is free
+// Detached lists the boxes on this host that wait for somebody. Where no claim is free
 // none does, and no engine is asked.
-func (l *Launcher) Kept(ctx context.Context) ([]sandbox.Kept, error) {
+func (l *Launcher) Detached(ctx context.Context) ([]sandbox.Detached, error) {
 	if free, err := l.freeClaims(); !free {
 		return nil, err
 	}
@@ -171,10 +171,10 @@ func (l *Launcher) Kept(ctx context.Context) ([]sandbox.Kept, error) {
 	if err != nil {
 		return nil, l.lost(ctx, e, err)
 	}
-	var list []sandbox.Kept
+	var list []sandbox.Detached
 	for _, s := range all {
 		if s.waits() {
-			list = append(list, sandbox.Kept{ID: s.ID, Started: s.Started, Keep: *s.Keep})
+			list = append(list, sandbox.Detached{ID: s.ID, Started: s.Started, Persistent: *s.Keep})
 		}
 	}
 	return list, nil
@@ -191,9 +191,9 @@ func (l *Launcher) freeClaims() (bool, error) {
 	return slices.ContainsFunc(claims, func(path string) bool { return !held(path) }), err
 }
 
-// Redial takes a kept box over and returns the stream to it. Where that cannot
+// Reattach takes a kept box over and returns the stream to it. Where that cannot
 // be done the box is left as it is.
-func (l *Launcher) Redial(ctx context.Context, k sandbox.Kept) (io.ReadWriteCloser, error) {
+func (l *Launcher) Reattach(ctx context.Context, k sandbox.Detached) (io.ReadWriteCloser, error) {
 	e, err := l.connect(ctx)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func patient(t *testing.T) *Launcher {
 // keep launches a box that is kept.
 func keep(t *testing.T, l *Launcher, id string, wait time.Duration) *box {
 	t.Helper()
-	spec := sandbox.Spec{Keep: &sandbox.Keep{Name: "build " + id, Owner: "somebody", For: wait}}
+	spec := sandbox.Spec{Persistent: &sandbox.Persistent{Name: "build " + id, Principal: "somebody", ReattachTimeout: wait}}
 	stream, err := l.Launch(t.Context(), id, spec)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func owned(t *testing.T, stream io.ReadWriteCloser) *box {
 
 func redial(t *testing.T, l *Launcher, id string) *box {
 	t.Helper()
-	stream, err := l.Redial(t.Context(), sandbox.Kept{ID: id})
+	stream, err := l.Reattach(t.Context(), sandbox.Detached{ID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +69,13 @@ func hear(t *testing.T, b *box) string {
 
 func kept(t *testing.T, l *Launcher) (ids []string) {
 	t.Helper()
-	list, err := l.Kept(t.Context())
+	list, err := l.Detached(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range list {
-		want := sandbox.Keep{Name: "build " + k.ID, Owner: "somebody", For: time.Hour}
-		if k.Keep != want || time.Since(k.Started) > time.Minute {
+		want := sandbox.Persistent{Name: "build " + k.ID, Principal: "somebody", ReattachTimeout: time.Hour}
+		if k.Persistent != want || time.Since(k.Started) > time.Minute {
 			t.Errorf("%+v, want %+v", k, want)
 		}
 		ids = append(ids, k.ID)
@@ -93,7 +93,7 @@ func TestKeptBoxIsTakenOver(t *testing.T) {
 	if got := kept(t, next); len(got) > 0 {
 		t.Errorf("%v wait, though their program lives", got)
 	}
-	if _, err := next.Redial(t.Context(), sandbox.Kept{ID: "kept"}); err == nil || !strings.Contains(err.Error(), "another warmbox") {
+	if _, err := next.Reattach(t.Context(), sandbox.Detached{ID: "kept"}); err == nil || !strings.Contains(err.Error(), "another warmbox") {
 		t.Errorf("a box of a living program: %v", err)
 	}
 	if err := (keptBox{b}).Detach(); err != nil {
@@ -134,7 +134,7 @@ func TestKeptBoxIsTakenOver(t *testing.T) {
 	if _, err := os.Stat(b.Place().Workspace); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the empty workspace is left: %v", err)
 	}
-	if _, err := next.Redial(t.Context(), sandbox.Kept{ID: "kept"}); err == nil || !strings.Contains(err.Error(), "has ended") {
+	if _, err := next.Reattach(t.Context(), sandbox.Detached{ID: "kept"}); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("a box that has ended: %v", err)
 	}
 }
@@ -225,7 +225,7 @@ func TestRedialOfASilentBox(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := neighbour(t, first)
-	if _, err := next.Redial(t.Context(), sandbox.Kept{ID: "kept"}); err == nil {
+	if _, err := next.Reattach(t.Context(), sandbox.Detached{ID: "kept"}); err == nil {
 		t.Error("there is a stream to a box without a socket")
 	}
 	if diff := cmp.Diff([]string{"kept"}, kept(t, next)); diff != "" {
@@ -240,7 +240,7 @@ func TestRedialOfASilentBox(t *testing.T) {
 // Where nobody waits no engine is asked: here there is none.
 func TestNobodyIsKept(t *testing.T) {
 	l := New(Config{Host: "unix:///nowhere", StateDir: t.TempDir()})
-	if list, err := l.Kept(t.Context()); err != nil || len(list) > 0 {
+	if list, err := l.Detached(t.Context()); err != nil || len(list) > 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 	e := &engine{}
@@ -248,20 +248,20 @@ func TestNobodyIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := l.Kept(t.Context()); err != nil || len(list) > 0 {
+	if list, err := l.Detached(t.Context()); err != nil || len(list) > 0 {
 		t.Errorf("with a box of a living program: %v, %v", list, err)
 	}
 	if err := c.release(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Kept(t.Context()); !told(err, sandbox.DockerUnavailable, "unix:///nowhere") {
+	if _, err := l.Detached(t.Context()); !told(err, sandbox.DockerUnavailable, "unix:///nowhere") {
 		t.Errorf("with one that waits: %v", err)
 	}
 }
 
 func TestKeptNamesAreBounded(t *testing.T) {
 	l := launcher(t, Config{ForcePath: pathSocket})
-	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Keep: &sandbox.Keep{Name: strings.Repeat("x", 300), For: time.Hour}})
+	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Persistent: &sandbox.Persistent{Name: strings.Repeat("x", 300), ReattachTimeout: time.Hour}})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument {
 		t.Errorf("got %v", err)
 	}

@@ -137,7 +137,7 @@ func (l *Launcher) Launch(ctx context.Context, id string, spec sandbox.Spec) (io
 	if err != nil {
 		return nil, l.lost(ctx, e, orSilence(attended, err))
 	}
-	if spec.Keep != nil {
+	if spec.Persistent != nil {
 		return keptBox{b}, nil
 	}
 	return b, nil

@@ -20,12 +20,12 @@ import (
 // as its program has the box; one that waits for somebody holds none.
 
 // takeName takes the name of a kept box, one that is to be made too.
-func (l *Launcher) takeName(ctx context.Context, e *engine, id string, k sandbox.Keep) (*lock, error) {
+func (l *Launcher) takeName(ctx context.Context, e *engine, id string, k sandbox.Persistent) (*lock, error) {
 	dir, err := l.ownDir("names")
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{e.identity(), k.Owner, k.Name}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{e.identity(), k.Principal, k.Name}, "\x00")))
 	path := filepath.Join(dir, hex.EncodeToString(sum[:16]))
 	name, err := waitLock(ctx, path)
 	if errors.Is(err, errHeld) {

@@ -29,7 +29,7 @@ func TestOneProgramHasAName(t *testing.T) {
 			a := &answers[i]
 			a.m = boxtest.Manager(t, neighbour(t, l), sandbox.Spec{})
 			all.Go(func() {
-				a.box, a.reused, a.err = a.m.Start(t.Context(), "me", sandbox.Request{Name: "dev", Keep: true})
+				a.box, a.reused, a.err = a.m.Start(t.Context(), "me", sandbox.Request{Name: "dev", Persistent: true})
 			})
 		}
 		all.Wait()
@@ -73,7 +73,7 @@ func TestNamesAreFreed(t *testing.T) {
 	l := launcher(t, Config{})
 	e := &engine{endpoint: endpoint{Host: "one"}}
 	take := func(e *engine, owner, name string) (*lock, error) {
-		return l.takeName(t.Context(), e, "b-x", sandbox.Keep{Owner: owner, Name: name})
+		return l.takeName(t.Context(), e, "b-x", sandbox.Persistent{Principal: owner, Name: name})
 	}
 	held, err := take(e, "me", "dev")
 	if err != nil {

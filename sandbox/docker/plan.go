@@ -26,7 +26,7 @@ type plan struct {
 	id        string
 	request   request
 	facts     facts
-	keep      *sandbox.Keep
+	keep      *sandbox.Persistent
 	user      string // the name of the box's user, "" if it has none
 	workspace workspace
 	shown     []sandbox.Shown  // of the host
@@ -49,7 +49,7 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 	if name == "" {
 		name = l.config.DefaultImage
 	}
-	p := &plan{id: id, keep: spec.Keep}
+	p := &plan{id: id, keep: spec.Persistent}
 	p.request = request{
 		Box: id, Instance: l.instance, Host: l.hostLabel(), PID: os.Getpid(), Started: l.started,
 		ImageName: name, Network: spec.Network, ReadOnly: spec.ReadOnly,

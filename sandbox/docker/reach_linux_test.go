@@ -29,8 +29,8 @@ func (c *cutter) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.R
 	return c.note(c.Launcher.Launch(ctx, id, spec))
 }
 
-func (c *cutter) Redial(ctx context.Context, k sandbox.Kept) (io.ReadWriteCloser, error) {
-	return c.note(c.Launcher.Redial(ctx, k))
+func (c *cutter) Reattach(ctx context.Context, k sandbox.Detached) (io.ReadWriteCloser, error) {
+	return c.note(c.Launcher.Reattach(ctx, k))
 }
 
 func (c *cutter) note(stream io.ReadWriteCloser, err error) (io.ReadWriteCloser, error) {
@@ -65,7 +65,7 @@ func count(t *testing.T, l sandbox.Launcher) *counting {
 	}
 	c := &counting{T: t, m: boxtest.Manager(t, l, sandbox.Spec{Workspace: workspace, Lease: 3 * time.Second})}
 	var err error
-	if c.box, _, err = c.m.Start(t.Context(), "me", sandbox.Request{Name: "dev", Keep: true}); err != nil {
+	if c.box, _, err = c.m.Start(t.Context(), "me", sandbox.Request{Name: "dev", Persistent: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.m.Stop("me", c.box.ID) })
@@ -206,13 +206,13 @@ func TestSilentRelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent, done := box.Attend()
+	silent, done := box.Monitor()
 	defer done()
 	unavailable(t, "wait for a command", func() error {
 		e.Pause()
 		select {
 		case <-silent:
-			return box.Unheard()
+			return box.Unresponsive()
 		case <-time.After(time.Minute):
 			return nil
 		}

@@ -98,7 +98,7 @@ func TestMountsThatOtherServersWrite(t *testing.T) {
 	}
 	// A kept box goes on writing when its program has ended.
 	three := neighbour(t, one)
-	kept, err := three.Launch(t.Context(), "kept", sandbox.Spec{Workspace: in("kept"), Keep: &sandbox.Keep{Name: "n", Owner: "o", For: time.Hour}})
+	kept, err := three.Launch(t.Context(), "kept", sandbox.Spec{Workspace: in("kept"), Persistent: &sandbox.Persistent{Name: "n", Principal: "o", ReattachTimeout: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

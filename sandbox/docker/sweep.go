@@ -26,8 +26,8 @@ type Standing struct {
 	Image     string
 	Started   time.Time
 	Running   bool
-	Alive     bool          // the program that has it runs
-	Keep      *sandbox.Keep // nil for a box that ends with its program
+	Alive     bool                // the program that has it runs
+	Keep      *sandbox.Persistent // nil for a box that ends with its program
 
 	over      bool // it is kept, and nobody came for it in time
 	note      note
@@ -209,7 +209,7 @@ func (l *Launcher) stand(e *engine, c container.Summary) (Standing, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Alive, s.over = waiting(filepath.Join(dir, s.ID)+lockSuffix, s.Keep.For)
+	s.Alive, s.over = waiting(filepath.Join(dir, s.ID)+lockSuffix, s.Keep.ReattachTimeout)
 	return s, nil
 }
 

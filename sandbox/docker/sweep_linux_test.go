@@ -265,7 +265,7 @@ func TestLaunchWithoutLocks(t *testing.T) {
 	}
 	b := launch(t, l, sandbox.Spec{})
 	greet(t, b)
-	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Keep: &sandbox.Keep{Name: "n", For: time.Hour}})
+	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Persistent: &sandbox.Persistent{Name: "n", ReattachTimeout: time.Hour}})
 	if err == nil || !strings.Contains(err.Error(), "boxes") {
 		t.Errorf("a box that is to be kept: %v", err)
 	}

@@ -263,3 +263,12 @@ func joinEnds(head, gap, tail string) string {
 	}
 	return head + gap + tail
 }
+
+// Clip returns s where it has at most so many bytes, or else its first ones, cut
+// between two characters, and "…". What is no UTF-8 at the cut is left out.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -127,3 +127,21 @@ func TestMask(t *testing.T) {
 		}
 	}
 }
+
+func TestClip(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		most int
+		want string
+	}{
+		{"", 0, ""},
+		{"short", 5, "short"},
+		{"longer", 5, "longe…"},
+		{"aé", 2, "a…"},
+		{"a\xff\xff", 2, "a…"},
+	} {
+		if got := Clip(c.in, c.most); got != c.want {
+			t.Errorf("Clip(%q, %d) = %q, want %q", c.in, c.most, got, c.want)
+		}
+	}
+}
