@@ -44,7 +44,7 @@ func (b *Box) onWord(c *Command) bool {
 // zero value is empty, and nil stays so.
 type allowances struct {
 	mu   sync.Mutex
-	keys map[string][]string // by owner, the oldest first
+	keys map[Owner][]string // by owner, the oldest first
 }
 
 // maxAllowed is how many commands of one owner are remembered. A user has said
@@ -61,7 +61,7 @@ func allowanceKey(c Command) string {
 	return string(sum[:])
 }
 
-func (a *allowances) has(owner string, key string) bool {
+func (a *allowances) has(owner Owner, key string) bool {
 	if a == nil {
 		return false
 	}
@@ -70,20 +70,20 @@ func (a *allowances) has(owner string, key string) bool {
 	return slices.Contains(a.keys[owner], key)
 }
 
-func (a *allowances) add(owner string, key string) {
+func (a *allowances) add(owner Owner, key string) {
 	if a == nil || key == "" || a.has(owner, key) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.keys == nil {
-		a.keys = map[string][]string{}
+		a.keys = map[Owner][]string{}
 	}
 	keys := append(a.keys[owner], key)
 	a.keys[owner] = keys[max(0, len(keys)-maxAllowed):]
 }
 
-func (a *allowances) forget(owner string) {
+func (a *allowances) forget(owner Owner) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.keys, owner)

@@ -23,7 +23,7 @@ func listed(t *testing.T) (*sandbox.Manager, *bytes.Buffer) {
 
 func TestAllowance(t *testing.T) {
 	m, record := listed(t)
-	run := func(owner string, c sandbox.Command) bool {
+	run := func(owner sandbox.Owner, c sandbox.Command) bool {
 		t.Helper()
 		box, err := m.DefaultBox(t.Context(), owner, nil)
 		if err != nil {
@@ -50,24 +50,24 @@ func TestAllowance(t *testing.T) {
 	evil.Env, evil.Approval = map[string]string{"LD_PRELOAD": "x"}, sandbox.ApprovedOnce
 	background.Approval, shell.Approval, shell.Shell = sandbox.ApprovedOnce, sandbox.ApprovedOnce, "s"
 	for i, test := range []struct {
-		owner string
+		owner sandbox.Owner
 		c     sandbox.Command
 		want  bool
 	}{
-		{"a", say("a"), false}, {"a", once, true}, {"a", say("a"), false},
-		{"a", session, true}, {"a", say("b"), true}, {"a", say("b "), false}, {"a", elsewhere, false}, {"a", with, false},
-		{"b", say("b"), false},
-		{"a", typed, true}, {"a", otherwise, false},
-		{"a", evil, false}, {"a", background, false}, {"a", shell, false},
-		{"a", sandbox.Command{Cmd: "echo; true false", Approval: sandbox.ApprovedForSession}, false},
-		{"a", sandbox.Command{Cmd: "true"}, true},
+		{sandbox.Owner{Principal: "a"}, say("a"), false}, {sandbox.Owner{Principal: "a"}, once, true}, {sandbox.Owner{Principal: "a"}, say("a"), false},
+		{sandbox.Owner{Principal: "a"}, session, true}, {sandbox.Owner{Principal: "a"}, say("b"), true}, {sandbox.Owner{Principal: "a"}, say("b "), false}, {sandbox.Owner{Principal: "a"}, elsewhere, false}, {sandbox.Owner{Principal: "a"}, with, false},
+		{sandbox.Owner{Principal: "b"}, say("b"), false},
+		{sandbox.Owner{Principal: "a"}, typed, true}, {sandbox.Owner{Principal: "a"}, otherwise, false},
+		{sandbox.Owner{Principal: "a"}, evil, false}, {sandbox.Owner{Principal: "a"}, background, false}, {sandbox.Owner{Principal: "a"}, shell, false},
+		{sandbox.Owner{Principal: "a"}, sandbox.Command{Cmd: "echo; true false", Approval: sandbox.ApprovedForSession}, false},
+		{sandbox.Owner{Principal: "a"}, sandbox.Command{Cmd: "true"}, true},
 	} {
 		if got := run(test.owner, test.c); got != test.want {
 			t.Errorf("%d: %+v ran: %v", i, test.c, got)
 		}
 	}
-	m.Release("a")
-	if run("a", say("b")) {
+	m.Release(sandbox.Owner{Principal: "a"})
+	if run(sandbox.Owner{Principal: "a"}, say("b")) {
 		t.Error("a new session has what an old one was allowed")
 	}
 	m.Close()
@@ -80,7 +80,7 @@ func TestAllowance(t *testing.T) {
 
 func TestAllowancesAreBounded(t *testing.T) {
 	m, _ := listed(t)
-	box, err := m.DefaultBox(t.Context(), "a", nil)
+	box, err := m.DefaultBox(t.Context(), sandbox.Owner{Principal: "a"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

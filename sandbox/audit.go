@@ -24,7 +24,7 @@ func (m *Manager) newAudit() *audit {
 }
 
 // note writes a line. Whatever text it has may repeat what a client gave.
-func (a *audit) note(what, owner string, more ...any) {
+func (a *audit) note(what string, owner Owner, more ...any) {
 	if a == nil {
 		return
 	}
@@ -39,16 +39,16 @@ func (a *audit) note(what, owner string, more ...any) {
 // whose is what of an owner may be written down: the name of its principal, where
 // that has one, and a mark of the whole, as the logs have it. The owner itself lets who
 // knows it into the session.
-func (a *audit) whose(owner string) []any {
-	session := []any{"session", ownerMark(owner)}
-	if name := a.names[principal(owner)]; name != "" {
+func (a *audit) whose(owner Owner) []any {
+	session := []any{"session", owner.mark()}
+	if name := a.names[owner.Principal]; name != "" {
 		return append([]any{"owner", name}, session...)
 	}
 	return session
 }
 
 // started notes a box that stands, or that may not.
-func (a *audit) started(owner string, req Request, box *Box, err error) {
+func (a *audit) started(owner Owner, req Request, box *Box, err error) {
 	switch {
 	case err == nil:
 		a.note("start", owner, "box", box.ID, "name", box.Name, "image", box.Place.Image)

@@ -12,7 +12,7 @@ import (
 // local shell that does the same.
 func BenchmarkExec(b *testing.B) {
 	m := boxtest.Manager(b, boxtest.Agent(b), sandbox.Spec{})
-	box, _, err := m.Start(b.Context(), "", sandbox.Request{})
+	box, _, err := m.Start(b.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		b.Fatal(err)
 	}

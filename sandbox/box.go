@@ -51,7 +51,7 @@ type Box struct {
 	Shell   string // what runs its commands
 	Pid     int    // of the agent, in its own name space
 
-	owner    string
+	owner    Owner
 	history  *history         // may be nil
 	audit    *audit           // may be nil
 	disk     *diskWatch       // may be nil

@@ -18,9 +18,9 @@ type shelf struct {
 	dialled []string
 }
 
-func (s *shelf) Kept(context.Context) ([]Detached, error) { return s.kept, nil }
+func (s *shelf) Detached(context.Context) ([]Detached, error) { return s.kept, nil }
 
-func (s *shelf) Redial(_ context.Context, k Detached) (io.ReadWriteCloser, error) {
+func (s *shelf) Reattach(_ context.Context, k Detached) (io.ReadWriteCloser, error) {
 	s.dialled = append(s.dialled, k.ID)
 	return nil, errors.New("out of reach")
 }
@@ -36,17 +36,20 @@ func TestOnlyOwnKeptBoxesComeBack(t *testing.T) {
 		{ID: "b-named", Persistent: Persistent{Name: "dev", Principal: "alice"}},
 		{ID: "b-default", Persistent: Persistent{Name: "dev", Principal: "default"}},
 	}
-	for owner, want := range map[string][]string{
-		"local": {"b-local"}, "token:1f.SESSION": {"b-token"}, "token:1f.client-0a": {"b-token"}, "token:3d.SESSION": nil,
+	for owner, want := range map[Owner][]string{
+		{"local", ""}:             {"b-local"},
+		{"token:1f", "SESSION"}:   {"b-token"},
+		{"token:1f", "client-0a"}: {"b-token"},
+		{"token:3d", "SESSION"}:   nil,
 	} {
 		s := &shelf{kept: all}
 		m := &Manager{Launcher: s, Logs: &rawlog.Store{Dir: t.TempDir()}, Logger: slog.New(slog.DiscardHandler)}
 		t.Cleanup(func() { m.Close() })
 		if box, err := m.back(t.Context(), owner, "dev"); box != nil || err != nil {
-			t.Errorf("%s: %v, %v", owner, box, err)
+			t.Errorf("%v: %v, %v", owner, box, err)
 		}
 		if !slices.Equal(s.dialled, want) {
-			t.Errorf("%s has %v dialled, want %v", owner, s.dialled, want)
+			t.Errorf("%v has %v dialled, want %v", owner, s.dialled, want)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (r *Run) Digest(ctx context.Context) (summary.Digest, bool) {
 
 // Summary returns the built-in summary of an owner's run that has ended, "" of
 // one whose output was not above Command.Whole, or that is long forgotten.
-func (m *Manager) Summary(ctx context.Context, owner, id string) string {
+func (m *Manager) Summary(ctx context.Context, owner Owner, id string) string {
 	p := m.history.past(owner, id)
 	if p == nil {
 		return ""

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"maps"
 	"slices"
@@ -42,13 +40,13 @@ type Record struct {
 
 // Find returns what is known of a run of an owner. One of somebody else's is
 // not there, and neither is one whose log has been deleted long after its end.
-func (m *Manager) Find(owner, id string) (Record, error) {
+func (m *Manager) Find(owner Owner, id string) (Record, error) {
 	if r, ok := m.history.find(owner, id); ok {
 		return r, nil
 	}
 	written := m.Logs.Written(id) // asked first: what is over then is so in the index
 	head, err := m.Logs.Head(id)
-	if err != nil || head.Owner != ownerMark(owner) && head.Owner != ownerMark(principal(owner)) {
+	if err != nil || head.Owner != owner.mark() && head.Owner != owner.all().mark() {
 		return Record{}, Errorf(ExecNotFound, "Use an execId that exec returned; list has the recent ones. Logs are deleted when they are old.",
 			"there is no command with the execId %q", id)
 	}
@@ -56,7 +54,7 @@ func (m *Manager) Find(owner, id string) (Record, error) {
 }
 
 // Run returns a run of an owner that is under way, or whose leftovers are.
-func (m *Manager) Run(owner, id string) (*Run, error) {
+func (m *Manager) Run(owner Owner, id string) (*Run, error) {
 	if r := m.history.open(owner, id); r != nil {
 		return r, nil
 	}
@@ -90,19 +88,12 @@ func (m *Manager) recorded(x *rawlog.Index, written bool) Record {
 
 // Runs returns what an owner has run of late and what still runs, the newest
 // first.
-func (m *Manager) Runs(owner string) []Record {
+func (m *Manager) Runs(owner Owner) []Record {
 	list := m.history.list(owner)
 	slices.SortFunc(list, func(a, b Record) int {
 		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID))
 	})
 	return list
-}
-
-// ownerMark stands for an owner in a log's index. The name itself lets who
-// knows it into a session.
-func ownerMark(owner string) string {
-	sum := sha256.Sum256([]byte(owner))
-	return hex.EncodeToString(sum[:8])
 }
 
 // A history knows the runs of a Manager: those under way, and the last ones
@@ -118,7 +109,7 @@ type history struct {
 
 // A past is one of them.
 type past struct {
-	owner  string
+	owner  Owner
 	run    *Run // nil when it is over
 	record Record
 
@@ -126,7 +117,7 @@ type past struct {
 	summary  string
 }
 
-func (h *history) add(owner string, r *Run) {
+func (h *history) add(owner Owner, r *Run) {
 	if h == nil {
 		return
 	}
@@ -196,7 +187,7 @@ func (h *history) summarize(id, text string) {
 }
 
 // forget forgets what an owner has run that is over.
-func (h *history) forget(owner string) {
+func (h *history) forget(owner Owner) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = slices.DeleteFunc(h.over, func(id string) bool {
@@ -208,7 +199,7 @@ func (h *history) forget(owner string) {
 	})
 }
 
-func (h *history) find(owner, id string) (Record, bool) {
+func (h *history) find(owner Owner, id string) (Record, bool) {
 	p := h.past(owner, id)
 	if p == nil {
 		return Record{}, false
@@ -227,7 +218,7 @@ func (h *history) find(owner, id string) (Record, bool) {
 }
 
 // open returns a run that is not over, nil where there is none.
-func (h *history) open(owner, id string) *Run {
+func (h *history) open(owner Owner, id string) *Run {
 	p := h.past(owner, id)
 	if p == nil {
 		return nil
@@ -237,22 +228,22 @@ func (h *history) open(owner, id string) *Run {
 	return p.run
 }
 
-func (h *history) past(owner, id string) *past {
+func (h *history) past(owner Owner, id string) *past {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if p := h.runs[id]; p != nil && reaches(owner, p.owner) {
+	if p := h.runs[id]; p != nil && owner.reaches(p.owner) {
 		return p
 	}
 	return nil
 }
 
-func (h *history) list(owner string) []Record {
+func (h *history) list(owner Owner) []Record {
 	var list []Record
 	var open []*Run
 	h.mu.Lock()
 	for _, p := range h.runs {
 		switch {
-		case !reaches(owner, p.owner):
+		case !owner.reaches(p.owner):
 		case p.run != nil:
 			open = append(open, p.run)
 		default:

@@ -11,7 +11,7 @@ import (
 )
 
 // ran runs a command to its end, and until nothing more can come of it.
-func ran(t *testing.T, m *sandbox.Manager, owner, cmd string) sandbox.Record {
+func ran(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, cmd string) sandbox.Record {
 	t.Helper()
 	box, err := m.DefaultBox(t.Context(), owner, nil)
 	if err != nil {
@@ -33,42 +33,42 @@ func ran(t *testing.T, m *sandbox.Manager, owner, cmd string) sandbox.Record {
 	}
 }
 
-func wantNone(t *testing.T, m *sandbox.Manager, owner, id string) {
+func wantNone(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, id string) {
 	t.Helper()
 	if e, ok := errors.AsType[*sandbox.Error](func() error { _, err := m.Find(owner, id); return err }()); !ok || e.Code != sandbox.ExecNotFound {
-		t.Errorf("%s finds %s: %v", owner, id, e)
+		t.Errorf("%v finds %s: %v", owner, id, e)
 	}
 }
 
 func TestHistory(t *testing.T) {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
-	first, second := ran(t, m, "me", "echo hi; exit 3"), ran(t, m, "me", "true")
+	first, second := ran(t, m, me, "echo hi; exit 3"), ran(t, m, me, "true")
 	if first.Exit.Code != 3 || first.Cmd != "echo hi; exit 3" || first.Log.Bytes != 3 || first.LogPath == "" {
 		t.Errorf("%+v", first)
 	}
-	if list := m.Runs("me"); len(list) != 2 || list[0].ID != second.ID || list[1].ID != first.ID {
+	if list := m.Runs(me); len(list) != 2 || list[0].ID != second.ID || list[1].ID != first.ID {
 		t.Errorf("%+v", list)
 	}
-	if list := m.Runs("you"); len(list) != 0 {
+	if list := m.Runs(you); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}
-	wantNone(t, m, "you", first.ID)
-	wantNone(t, m, "me", "e-none")
-	wantNone(t, m, "me", "../"+first.ID)
+	wantNone(t, m, you, first.ID)
+	wantNone(t, m, me, "e-none")
+	wantNone(t, m, me, "../"+first.ID)
 }
 
 // What a server no longer remembers is told by the logs.
 func TestHistoryOfAnotherServer(t *testing.T) {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	long := "exit 3 # " + strings.Repeat("x", 5000)
-	run := ran(t, m, "me", long)
+	run := ran(t, m, me, long)
 	m.Close()
 	later := &sandbox.Manager{Logs: m.Logs}
-	again, err := later.Find("me", run.ID)
+	again, err := later.Find(me, run.ID)
 	if err != nil || again.Exit.Status != sandbox.Exited || again.Exit.Code != 3 || again.LogPath != run.LogPath || again.Cmd != run.Cmd {
 		t.Errorf("%+v, %v", again, err)
 	}
-	wantNone(t, later, "you", run.ID)
+	wantNone(t, later, you, run.ID)
 
 	// Its server died before the command did.
 	index := strings.TrimSuffix(run.LogPath, ".log") + ".idx"
@@ -80,17 +80,17 @@ func TestHistoryOfAnotherServer(t *testing.T) {
 	if err := os.WriteFile(index, []byte(head+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if lost, err := later.Find("me", run.ID); err != nil || lost.Exit.Status != sandbox.Lost || lost.Open {
+	if lost, err := later.Find(me, run.ID); err != nil || lost.Exit.Status != sandbox.Lost || lost.Open {
 		t.Errorf("%+v, %v", lost, err)
 	}
 }
 
 func TestHistoryEndsWithItsOwner(t *testing.T) {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
-	ran(t, m, "me", "true")
-	ran(t, m, "you", "true")
-	m.Release("me")
-	if mine, yours := m.Runs("me"), m.Runs("you"); len(mine) != 0 || len(yours) != 1 {
+	ran(t, m, me, "true")
+	ran(t, m, you, "true")
+	m.Release(me)
+	if mine, yours := m.Runs(me), m.Runs(you); len(mine) != 0 || len(yours) != 1 {
 		t.Errorf("%+v, %+v", mine, yours)
 	}
 }

@@ -37,7 +37,7 @@ func TestImages(t *testing.T) {
 		"home:2":                "",
 		"evil":                  "",
 	} {
-		_, _, err := m.Start(t.Context(), "me", sandbox.Request{Image: ref})
+		_, _, err := m.Start(t.Context(), me, sandbox.Request{Image: ref})
 		e, denied := errors.AsType[*sandbox.Error](err)
 		switch {
 		case want != "" && (!errors.Is(err, errAsked) || asked.image != want):

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox/wire"
@@ -12,23 +11,8 @@ import (
 // DefaultReattachTimeout is how long a kept box waits for a server to come back.
 const DefaultReattachTimeout = 24 * time.Hour
 
-// principal is whose the kept boxes of an owner are. A session ends with its server,
-// so they belong to whoever has the sessions: what stands before the last dot of an
-// owner's name, or all of it where there is none. What a principal may be is the
-// server's to say.
-func principal(owner string) string {
-	if i := strings.LastIndexByte(owner, '.'); i > 0 {
-		return owner[:i]
-	}
-	return owner
-}
-
-// reaches reports whether what one has another may use: the same owner, or one
-// of the sessions of the principal that has it.
-func reaches(owner, has string) bool { return owner == has || principal(owner) == has }
-
 // keep says of a request how its box is kept, nil where it is not.
-func (m *Manager) keep(owner string, req Request) (*Persistent, error) {
+func (m *Manager) keep(owner Owner, req Request) (*Persistent, error) {
 	if !req.Persistent {
 		return nil, nil
 	}
@@ -38,7 +22,7 @@ func (m *Manager) keep(owner string, req Request) (*Persistent, error) {
 	if req.Name == "" {
 		return nil, Errorf(InvalidArgument, `Give one, such as "dev".`, "a box that is kept needs a name, by which it is found again")
 	}
-	return &Persistent{Name: req.Name, Principal: principal(owner), ReattachTimeout: m.keepFor()}, nil
+	return &Persistent{Name: req.Name, Principal: owner.Principal, ReattachTimeout: m.keepFor()}, nil
 }
 
 // ReattachTimeout is how long the box waits for a server after this one, and stands while
@@ -54,9 +38,9 @@ func notKept(name string) error {
 
 // AwaitReattach waits for what an owner's principal kept to come back, at most so long, and
 // reports whether all of it was looked for. Before Warm there is nothing to wait for.
-func (m *Manager) AwaitReattach(ctx context.Context, owner string, wait time.Duration) bool {
+func (m *Manager) AwaitReattach(ctx context.Context, owner Owner, wait time.Duration) bool {
 	m.mu.Lock()
-	back := m.met[principal(owner)]
+	back := m.met[owner.Principal]
 	m.mu.Unlock()
 	if back == nil {
 		return true
@@ -85,14 +69,14 @@ func (m *Manager) keepFor() time.Duration {
 }
 
 // comingBack is what who takes over kept boxes has claimed: one at a time does.
-const comingBack = "\x00kept"
+var comingBack = claimKey{name: "\x00kept"} // which no box is named
 
 // comeBack takes over the kept boxes of an owner's principal that wait on this host,
 // with what runs in them. One that cannot be reached is left to its agent, which ends
 // it when its time is over. Those of others are left to them: who had them would keep
 // them from their own server. So nobody ever has one of a principal that is no more,
 // as those are that an earlier version named, and it ends when its time is over.
-func (m *Manager) comeBack(ctx context.Context, owner string) error {
+func (m *Manager) comeBack(ctx context.Context, owner Owner) error {
 	redialer, ok := m.Launcher.(Reattacher)
 	if !ok {
 		return nil
@@ -104,7 +88,7 @@ func (m *Manager) comeBack(ctx context.Context, owner string) error {
 	defer release()
 	kept, err := redialer.Detached(ctx)
 	for _, k := range kept {
-		if k.Principal != principal(owner) {
+		if k.Principal != owner.Principal {
 			continue
 		}
 		if err := m.takeOver(ctx, redialer, k); err != nil {
@@ -129,7 +113,7 @@ func (m *Manager) standsFor(id string) *Box {
 
 // back returns the box of a name that waits for its owner, or nil. An error says
 // that there is one which cannot be reached just now.
-func (m *Manager) back(ctx context.Context, owner, name string) (*Box, error) {
+func (m *Manager) back(ctx context.Context, owner Owner, name string) (*Box, error) {
 	if name == "" || m.comeBack(ctx, owner) != nil {
 		return nil, m.unreached(owner, name) // no engine: whoever starts one now says that better
 	}
@@ -140,11 +124,11 @@ func (m *Manager) back(ctx context.Context, owner, name string) (*Box, error) {
 }
 
 // unreached says of the box of a name that it is being dialled again, if so.
-func (m *Manager) unreached(owner, name string) error {
+func (m *Manager) unreached(owner Owner, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.boxes {
-		if name != "" && reaches(owner, t.owner) && t.box.Name == name {
+		if name != "" && owner.reaches(t.owner) && t.box.Name == name {
 			if err := t.box.unreached(); err != nil {
 				return err
 			}
@@ -251,7 +235,7 @@ func (m *Manager) dialAgain(ctx context.Context, box *Box) error {
 	if m.standsFor(box.ID) != box {
 		return nil
 	}
-	kept := Detached{ID: box.ID, Started: box.Started, Persistent: Persistent{Name: box.Name, Principal: box.owner, ReattachTimeout: box.keepFor}}
+	kept := Detached{ID: box.ID, Started: box.Started, Persistent: Persistent{Name: box.Name, Principal: box.owner.Principal, ReattachTimeout: box.keepFor}}
 	return m.takeOver(ctx, m.Launcher.(Reattacher), kept)
 }
 

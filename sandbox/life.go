@@ -143,10 +143,10 @@ func (m *Manager) standing() int {
 
 // full says that no more boxes may stand, and which of them are the owner's. The
 // caller holds m.mu.
-func (m *Manager) full(owner string) error {
+func (m *Manager) full(owner Owner) error {
 	var mine []*Box
 	for _, t := range m.boxes {
-		if reaches(owner, t.owner) && t.box.Gone() == nil {
+		if owner.reaches(t.owner) && t.box.Gone() == nil {
 			mine = append(mine, t.box)
 		}
 	}

@@ -33,7 +33,7 @@ func TestTooManyRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := boxtest.Manager(t, boxtest.Agent(t), limit.spec)
 			m.MaxRuns = limit.all
-			box, err := m.DefaultBox(t.Context(), "me", nil)
+			box, err := m.DefaultBox(t.Context(), me, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestTooManyRuns(t *testing.T) {
 			box.Close()
 			<-a.Done()
 			<-b.Done()
-			if box, err = m.DefaultBox(t.Context(), "me", nil); err != nil {
+			if box, err = m.DefaultBox(t.Context(), me, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {

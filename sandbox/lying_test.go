@@ -118,7 +118,7 @@ func (l lyingLauncher) Launch(context.Context, string, sandbox.Spec) (io.ReadWri
 // TestLyingAgent sees that a lie costs the liar's box, in time, and nothing else.
 func TestLyingAgent(t *testing.T) {
 	honest := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
-	good, _, err := honest.Start(t.Context(), "", sandbox.Request{})
+	good, _, err := honest.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestLyingAgent(t *testing.T) {
 
 func runLie(t *testing.T, lie liar) (*sandbox.Box, sandbox.Exit) {
 	m := boxtest.Manager(t, lyingLauncher{lie}, sandbox.Spec{Lease: 300 * time.Millisecond})
-	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestRefusals(t *testing.T) {
 		`{"step":"pipe","errno":24}`:  "too many open files",
 	} {
 		m := boxtest.Manager(t, lyingLauncher{said(body, wire.Refused)}, sandbox.Spec{})
-		box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+		box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func testFlood(t *testing.T) {
 		}
 	}}, sandbox.Spec{})
 	m.Logs.MaxRun = 1 << 20
-	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,10 +235,10 @@ func TestSilentLauncher(t *testing.T) {
 	m := boxtest.Manager(t, silent{}, sandbox.Spec{})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := m.Start(ctx, "", sandbox.Request{}); err == nil {
+	if _, _, err := m.Start(ctx, sandbox.Owner{}, sandbox.Request{}); err == nil {
 		t.Error("a box of a silent agent")
 	}
-	if boxes := m.Boxes(""); len(boxes) != 0 {
+	if boxes := m.Boxes(sandbox.Owner{}); len(boxes) != 0 {
 		t.Errorf("%d boxes", len(boxes))
 	}
 }

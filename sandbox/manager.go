@@ -35,11 +35,6 @@ const DefaultMaxBoxes = 16
 // A Manager starts boxes, knows whose they are, and ends them. It is used like
 // http.Server: set its fields, then call. It owns every box that it started
 // until Close.
-//
-// An owner is whoever may use a box and nobody else: a client's session. Its
-// name is the caller's choice, and what one owner has does not exist for others. A
-// box that is kept outlives the session and belongs to its principal, who has all
-// sessions that are named PRINCIPAL.SESSION; an owner without a dot is its own.
 type Manager struct {
 	Launcher        Launcher
 	Logs            *rawlog.Store
@@ -52,7 +47,7 @@ type Manager struct {
 	Secrets         *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
 	Pool            Pool             // what stands ready
 	IdleTimeout     time.Duration    // after which a box that nobody uses is stopped; 0: never
-	ReattachTimeout time.Duration    // how long a kept box waits for a server; 0: DefaultKeepFor
+	ReattachTimeout time.Duration    // how long a kept box waits for a server; 0: DefaultReattachTimeout
 	Evict           bool             // where MaxBoxes stand and one more is wanted, the one that was idle for longest is stopped
 	Logger          *slog.Logger
 	Audit           *slog.Logger // told of each box and command, for the record; nil: nobody is
@@ -60,13 +55,13 @@ type Manager struct {
 	PrincipalNames map[string]string // of principals, by which the record names them; set before anybody calls
 
 	mu        sync.Mutex
-	boxes     map[string]*tenancy      // by box id
-	gone      []departed               // the last ones, so that a late question is answered
-	own       map[string]*Box          // by owner, what it gets without asking
-	claims    map[string]chan struct{} // what somebody is at; closed when it is done
-	pool      *pool                    // nil until there is a client
-	idleTimer *time.Timer              // nil until there is a box that may be idle for too long
-	met       map[string]chan struct{} // principals of which there was a client; closed when what they kept is back
+	boxes     map[string]*tenancy        // by box id
+	gone      []departed                 // the last ones, so that a late question is answered
+	own       map[Owner]*Box             // by owner, what it gets without asking
+	claims    map[claimKey]chan struct{} // what somebody is at; closed when it is done
+	pool      *pool                      // nil until there is a client
+	idleTimer *time.Timer                // nil until there is a box that may be idle for too long
+	met       map[string]chan struct{}   // principals of which there was a client; closed when what they kept is back
 	starting  int
 	closed    bool
 	life      context.Context    // of those who tend; nil until there is something to
@@ -81,12 +76,13 @@ type Manager struct {
 
 type tenancy struct {
 	box   *Box
-	owner string
+	owner Owner
 }
 
 type departed struct {
-	id, owner string
-	why       error
+	id    string
+	owner Owner
+	why   error
 }
 
 var errClosed = errors.New("the server is shutting down")
@@ -101,9 +97,9 @@ type Request struct {
 }
 
 // Start starts a box for an owner, or returns the one of that name that it has.
-func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Box, reused bool, err error) {
+func (m *Manager) Start(ctx context.Context, owner Owner, req Request) (box *Box, reused bool, err error) {
 	if req.Name != "" {
-		release, err := m.claim(ctx, principal(owner)+"\x00"+req.Name)
+		release, err := m.claim(ctx, claimKey{owner.all(), req.Name})
 		if err != nil {
 			return nil, false, err
 		}
@@ -142,16 +138,23 @@ func (m *Manager) Start(ctx context.Context, owner string, req Request) (box *Bo
 	return box, false, nil
 }
 
+// A claimKey names what one caller at a time does: it starts the box of that name, the
+// owner's default box where there is none.
+type claimKey struct {
+	owner Owner
+	name  string
+}
+
 // claim lets one caller at a time do something of that key: a burst of calls
 // for one box starts one.
-func (m *Manager) claim(ctx context.Context, key string) (release func(), err error) {
+func (m *Manager) claim(ctx context.Context, key claimKey) (release func(), err error) {
 	for {
 		m.mu.Lock()
 		before := m.claims[key]
 		if before == nil {
 			done := make(chan struct{})
 			if m.claims == nil {
-				m.claims = map[string]chan struct{}{}
+				m.claims = map[claimKey]chan struct{}{}
 			}
 			m.claims[key] = done
 			m.mu.Unlock()
@@ -173,7 +176,7 @@ func (m *Manager) claim(ctx context.Context, key string) (release func(), err er
 
 // adopt gives a box that was started to its owner, in the place that was
 // reserved for it, or gives the place back where err says that it was not.
-func (m *Manager) adopt(box *Box, owner string, req Request, spec Spec, err error) error {
+func (m *Manager) adopt(box *Box, owner Owner, req Request, spec Spec, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.starting--
@@ -185,7 +188,7 @@ func (m *Manager) adopt(box *Box, owner string, req Request, spec Spec, err erro
 		return err
 	}
 	if spec.Persistent != nil {
-		owner = spec.Persistent.Principal
+		owner = owner.all()
 	}
 	if m.pool != nil {
 		m.pool.forgive() // what starts for somebody starts for the pool too
@@ -215,11 +218,11 @@ func (m *Manager) enter(b *Box) {
 }
 
 // named returns the box of a name: of two, the one that is kept.
-func (m *Manager) named(owner, name string) (box *Box) {
+func (m *Manager) named(owner Owner, name string) (box *Box) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range m.boxes {
-		if name != "" && reaches(owner, t.owner) && t.box.Name == name && t.box.Gone() == nil && (box == nil || t.box.ReattachTimeout() > 0) {
+		if name != "" && owner.reaches(t.owner) && t.box.Name == name && t.box.Gone() == nil && (box == nil || t.box.ReattachTimeout() > 0) {
 			box = t.box
 		}
 	}
@@ -274,7 +277,7 @@ func denial(err error) error {
 }
 
 // reserve takes one of the places for a box.
-func (m *Manager) reserve(owner string) error {
+func (m *Manager) reserve(owner Owner) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -326,7 +329,7 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 }
 
 // watch forgets a box when it is gone, unless that comes back.
-func (m *Manager) watch(box *Box, owner string) {
+func (m *Manager) watch(box *Box, owner Owner) {
 	<-box.Done()
 	why, left := box.Gone(), box.detached()
 	if box.unreached() != nil {
@@ -343,7 +346,7 @@ func (m *Manager) watch(box *Box, owner string) {
 }
 
 // forget remembers of a box only why it is gone.
-func (m *Manager) forget(box *Box, owner string, why error) {
+func (m *Manager) forget(box *Box, owner Owner, why error) {
 	news := box.Changes(0)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -360,10 +363,10 @@ func (m *Manager) forget(box *Box, owner string, why error) {
 }
 
 // Box returns a box that the owner has.
-func (m *Manager) Box(owner, id string) (*Box, error) {
+func (m *Manager) Box(owner Owner, id string) (*Box, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t := m.boxes[id]; t != nil && reaches(owner, t.owner) {
+	if t := m.boxes[id]; t != nil && owner.reaches(t.owner) {
 		if err := t.box.Gone(); err != nil {
 			return nil, err
 		}
@@ -371,7 +374,7 @@ func (m *Manager) Box(owner, id string) (*Box, error) {
 		return t.box, nil
 	}
 	for _, d := range m.gone {
-		if d.id == id && reaches(owner, d.owner) {
+		if d.id == id && owner.reaches(d.owner) {
 			return nil, d.why
 		}
 	}
@@ -380,11 +383,11 @@ func (m *Manager) Box(owner, id string) (*Box, error) {
 
 // DefaultBox returns the box that an owner gets without asking for one, and starts it
 // where it does not stand.
-func (m *Manager) DefaultBox(ctx context.Context, owner string, progress func(string)) (*Box, error) {
+func (m *Manager) DefaultBox(ctx context.Context, owner Owner, progress func(string)) (*Box, error) {
 	if box := m.ownBox(owner); box != nil {
 		return box, nil
 	}
-	release, err := m.claim(ctx, owner)
+	release, err := m.claim(ctx, claimKey{owner: owner})
 	if err != nil {
 		return nil, err
 	}
@@ -399,14 +402,14 @@ func (m *Manager) DefaultBox(ctx context.Context, owner string, progress func(st
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.own == nil {
-		m.own = map[string]*Box{}
+		m.own = map[Owner]*Box{}
 	}
 	m.own[owner] = box
 	return box, nil
 }
 
 // ownBox returns it where it stands and is not used up.
-func (m *Manager) ownBox(owner string) *Box {
+func (m *Manager) ownBox(owner Owner) *Box {
 	m.mu.Lock()
 	box := m.own[owner]
 	m.mu.Unlock()
@@ -421,12 +424,12 @@ func (m *Manager) ownBox(owner string) *Box {
 }
 
 // Boxes returns what an owner has, the oldest first.
-func (m *Manager) Boxes(owner string) []*Box {
+func (m *Manager) Boxes(owner Owner) []*Box {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []*Box
 	for _, t := range m.boxes {
-		if reaches(owner, t.owner) {
+		if owner.reaches(t.owner) {
 			list = append(list, t.box)
 		}
 	}
@@ -435,7 +438,7 @@ func (m *Manager) Boxes(owner string) []*Box {
 }
 
 // Stop ends a box that the owner has, with everything in it.
-func (m *Manager) Stop(owner, id string) error {
+func (m *Manager) Stop(owner Owner, id string) error {
 	box, err := m.Box(owner, id)
 	if err != nil {
 		return err
@@ -445,7 +448,7 @@ func (m *Manager) Stop(owner, id string) error {
 }
 
 // Release ends all that an owner has but the boxes that are kept.
-func (m *Manager) Release(owner string) {
+func (m *Manager) Release(owner Owner) {
 	m.mu.Lock()
 	delete(m.own, owner)
 	m.mu.Unlock()

@@ -92,13 +92,13 @@ type demand struct {
 // Warm tells the Manager that a client of an owner is there: from now on boxes stand
 // ready, and those that its principal kept come back. It does not wait for them. It
 // costs next to nothing to call it again.
-func (m *Manager) Warm(owner string) {
+func (m *Manager) Warm(owner Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
-	if who := principal(owner); m.met[who] == nil {
+	if who := owner.Principal; m.met[who] == nil {
 		if m.met == nil {
 			m.met = map[string]chan struct{}{}
 		}

@@ -75,7 +75,7 @@ func TestPoolWithANewWorkspace(t *testing.T) {
 	defer old.Close()
 	inTime(t, sandbox.Pool{Warm: 1}, func(t *testing.T, m *sandbox.Manager, c *counter) {
 		m.Defaults.Workspace = dir
-		m.Warm("")
+		m.Warm(sandbox.Owner{})
 		synctest.Wait()
 		start(t, m, sandbox.Request{})
 		pass(2 * time.Second) // so that what follows is no burst
@@ -113,7 +113,7 @@ func TestPoolForgives(t *testing.T) {
 			return after - before
 		}
 		c.breakWith(errors.New("no engine"))
-		if n := attempts(10*time.Second, func() { m.Warm("") }); n != 4 { // after 0, 1, 3 and 7 s
+		if n := attempts(10*time.Second, func() { m.Warm(sandbox.Owner{}) }); n != 4 { // after 0, 1, 3 and 7 s
 			t.Errorf("%d attempts in the first 10 s", n)
 		}
 		pass(10 * time.Minute)
@@ -146,7 +146,7 @@ func TestPoolForgives(t *testing.T) {
 func TestTimesOfBoxes(t *testing.T) {
 	inTime(t, sandbox.Pool{Warm: 1, Idle: time.Hour, Life: 20 * time.Minute}, func(t *testing.T, m *sandbox.Manager, c *counter) {
 		m.IdleTimeout = 30 * time.Minute
-		m.Warm("")
+		m.Warm(sandbox.Owner{})
 		synctest.Wait()
 		box := start(t, m, sandbox.Request{})
 		pass(20*time.Minute - time.Millisecond)

@@ -105,7 +105,7 @@ func await(t *testing.T, what string, ok func() bool) {
 
 func start(t *testing.T, m *sandbox.Manager, req sandbox.Request) *sandbox.Box {
 	t.Helper()
-	box, _, err := m.Start(t.Context(), "me", req)
+	box, _, err := m.Start(t.Context(), me, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +117,8 @@ func TestPool(t *testing.T) {
 	if launched, _ := c.figures(); launched != 0 {
 		t.Errorf("%d boxes before any client", launched)
 	}
-	m.Warm("")
-	m.Warm("")
+	m.Warm(sandbox.Owner{})
+	m.Warm(sandbox.Owner{})
 	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
 
 	box := start(t, m, sandbox.Request{Name: "mine"})
@@ -140,10 +140,10 @@ func TestPool(t *testing.T) {
 	if s := m.Stats(); s.Hits != 1 || s.Misses != 1 {
 		t.Errorf("%+v", s)
 	}
-	if _, _, err := m.Start(t.Context(), "you", sandbox.Request{Name: "mine"}); err != nil {
+	if _, _, err := m.Start(t.Context(), you, sandbox.Request{Name: "mine"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := m.Box("you", box.ID); err == nil {
+	if _, err := m.Box(you, box.ID); err == nil {
 		t.Error("a warm box went to two")
 	}
 	m.Close()
@@ -155,7 +155,7 @@ func TestPool(t *testing.T) {
 // A burst of starts is followed by so many warm boxes, for the next one.
 func TestBurst(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{Warm: 1, Max: 4})
-	m.Warm("")
+	m.Warm(sandbox.Owner{})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() { start(t, m, sandbox.Request{}) })
@@ -174,7 +174,7 @@ func TestBurst(t *testing.T) {
 // A box that ended while it stood ready, or does not answer, is given to nobody.
 func TestWarmBoxThatDied(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
-	m.Warm("")
+	m.Warm(sandbox.Owner{})
 	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
 	c.streams[0].ReadWriteCloser.Close()
 	await(t, "another one", func() bool { launched, _ := c.figures(); return launched == 2 && m.Stats().Ready == 1 })
@@ -184,7 +184,7 @@ func TestWarmBoxThatDied(t *testing.T) {
 
 func TestWarmBoxThatIsSilent(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
-	m.Warm("")
+	m.Warm(sandbox.Owner{})
 	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
 	c.streams[0].silent.Store(true)
 	box := start(t, m, sandbox.Request{})
@@ -199,7 +199,7 @@ func TestWarmBoxThatIsSilent(t *testing.T) {
 func TestPoolWithoutEngine(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
 	c.breakWith(errors.New("no engine"))
-	m.Warm("")
+	m.Warm(sandbox.Owner{})
 	await(t, "a second attempt", func() bool { launched, _ := c.figures(); return launched >= 2 })
 	if launched, _ := c.figures(); launched > 3 {
 		t.Errorf("%d attempts at once", launched)
@@ -218,7 +218,7 @@ func TestIdleBoxes(t *testing.T) {
 	m.IdleTimeout = 300 * time.Millisecond // from the next box on; they are at work by now
 	idle := start(t, m, sandbox.Request{})
 	<-idle.Done()
-	if _, err := m.Box("me", idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: nobody used it for 300ms") {
+	if _, err := m.Box(me, idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: nobody used it for 300ms") {
 		t.Errorf("%v", err)
 	}
 	for _, box := range []*sandbox.Box{busy, left} {
@@ -239,11 +239,11 @@ func TestTooManyBoxes(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{})
 	m.MaxBoxes = 2
 	idle := start(t, m, sandbox.Request{Name: "tests"})
-	theirs, _, err := m.Start(t.Context(), "you", sandbox.Request{})
+	theirs, _, err := m.Start(t.Context(), you, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = m.Start(t.Context(), "me", sandbox.Request{})
+	_, _, err = m.Start(t.Context(), me, sandbox.Request{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.LimitReached ||
 		!strings.Contains(e.Text, "2 boxes stand, and no more are allowed: "+idle.ID+` "tests" (started `) || !strings.HasSuffix(e.Text, ", 1 of other clients or just starting") {
 		t.Errorf("%v", err)
@@ -255,7 +255,7 @@ func TestTooManyBoxes(t *testing.T) {
 		t.Errorf("the busy box: %v, the idle one: %v", idle.Gone(), theirs.Gone())
 	}
 	start(t, m, sandbox.Request{})
-	if _, err := m.Box("me", third.ID); err == nil || !strings.Contains(err.Error(), "was stopped: another box was wanted, 2 are allowed") {
+	if _, err := m.Box(me, third.ID); err == nil || !strings.Contains(err.Error(), "was stopped: another box was wanted, 2 are allowed") {
 		t.Errorf("%v", err)
 	}
 }
@@ -284,7 +284,7 @@ func TestOneBoxOfAName(t *testing.T) {
 func TestUsedUp(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{Uses: 2})
 	own := func() *sandbox.Box {
-		box, err := m.DefaultBox(t.Context(), "me", nil)
+		box, err := m.DefaultBox(t.Context(), me, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

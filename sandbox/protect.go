@@ -411,10 +411,10 @@ func (l *lookout) close() {
 func (b *Box) Changes(patience time.Duration) Changes { return b.lookout.take(patience) }
 
 // Changes returns the news of all boxes of an owner, those too that have ended.
-func (m *Manager) Changes(owner string, patience time.Duration) (news Changes) {
+func (m *Manager) Changes(owner Owner, patience time.Duration) (news Changes) {
 	m.mu.Lock()
 	m.late = slices.DeleteFunc(m.late, func(n lateNews) bool {
-		if reaches(owner, n.owner) {
+		if owner.reaches(n.owner) {
 			news.add(n.Changes)
 			return true
 		}
@@ -436,12 +436,12 @@ func (m *Manager) Changes(owner string, patience time.Duration) (news Changes) {
 
 // lateNews is news of a box that has ended.
 type lateNews struct {
-	owner string
+	owner Owner
 	Changes
 }
 
 // inherit keeps the news of a box that has ended. The caller holds m.mu.
-func (m *Manager) inherit(owner string, news Changes) {
+func (m *Manager) inherit(owner Owner, news Changes) {
 	const most = 64
 	if news.None() {
 		return

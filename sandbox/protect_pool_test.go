@@ -35,7 +35,7 @@ func TestPoolBoxProtectsWhatIsThere(t *testing.T) {
 			}
 			m, _ := pooled(t, sandbox.Pool{Warm: 2})
 			m.Defaults.Workspace, m.Defaults.Protect = dir, []string{".envrc", ".bashrc", ".vscode", "!spared"}
-			m.Warm("")
+			m.Warm(sandbox.Owner{})
 			await(t, "two warm boxes", func() bool { return m.Stats().Ready == 2 })
 			before := time.Now()
 			first := start(t, m, sandbox.Request{})

@@ -25,9 +25,9 @@ type road struct {
 
 func (r *road) Launch(context.Context, string, Spec) (io.ReadWriteCloser, error) { return r.open() }
 
-func (r *road) Kept(context.Context) ([]Detached, error) { return nil, nil }
+func (r *road) Detached(context.Context) ([]Detached, error) { return nil, nil }
 
-func (r *road) Redial(context.Context, Detached) (io.ReadWriteCloser, error) { return r.open() }
+func (r *road) Reattach(context.Context, Detached) (io.ReadWriteCloser, error) { return r.open() }
 
 func (r *road) open() (io.ReadWriteCloser, error) {
 	r.mu.Lock()
@@ -80,7 +80,7 @@ func newRoad(t *testing.T) (*road, *Manager, *Box) {
 	r := &road{site: newSite(t)}
 	m := &Manager{Launcher: r, Logs: r.logs}
 	t.Cleanup(m.Close)
-	b, _, err := m.Start(t.Context(), "me", Request{Name: "dev", Persistent: true})
+	b, _, err := m.Start(t.Context(), me, Request{Name: "dev", Persistent: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +99,9 @@ func TestKeptBoxIsDialledAgain(t *testing.T) {
 		if e := run.Exit(); e.Status != Running || codeOf(e.Err) != DockerUnavailable {
 			t.Fatalf("whose stream is cut: %+v", e)
 		}
-		r.until("box", func() bool { again, err := m.Box("me", b.ID); return err == nil && again != b })
-		b, _ = m.Box("me", b.ID)
-		again, err := m.Run("me", run.ID)
+		r.until("box", func() bool { again, err := m.Box(me, b.ID); return err == nil && again != b })
+		b, _ = m.Box(me, b.ID)
+		again, err := m.Run(me, run.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,13 +121,13 @@ func TestKeptBoxIsDialledAgain(t *testing.T) {
 		n++
 	}
 	t.Logf("%d lines", n)
-	if record, err := m.Find("me", run.ID); err != nil || record.Exit.Status != Exited {
+	if record, err := m.Find(me, run.ID); err != nil || record.Exit.Status != Exited {
 		t.Errorf("%+v, %v", record, err)
 	}
-	if box, reused, err := m.Start(t.Context(), "me", Request{Name: "dev"}); box != b || !reused || err != nil {
+	if box, reused, err := m.Start(t.Context(), me, Request{Name: "dev"}); box != b || !reused || err != nil {
 		t.Errorf("the name gives %v, %v, %v", box, reused, err)
 	}
-	if err := m.Stop("me", b.ID); err != nil {
+	if err := m.Stop(me, b.ID); err != nil {
 		t.Error(err)
 	}
 }
@@ -141,19 +141,19 @@ func TestKeptBoxOutOfReach(t *testing.T) {
 	r.close(Errorf(DockerUnavailable, "", "no engine"))
 	r.cut()
 	r.triedInVain(3)
-	_, berr := m.Box("me", b.ID)
-	_, _, serr := m.Start(t.Context(), "me", Request{Name: "dev", Persistent: true})
-	for _, err := range []error{berr, serr, m.Stop("me", b.ID)} {
+	_, berr := m.Box(me, b.ID)
+	_, _, serr := m.Start(t.Context(), me, Request{Name: "dev", Persistent: true})
+	for _, err := range []error{berr, serr, m.Stop(me, b.ID)} {
 		if codeOf(err) != DockerUnavailable || !strings.Contains(err.Error(), b.ID) {
 			t.Errorf("%v", err)
 		}
 	}
-	if record, err := m.Find("me", run.ID); err != nil || record.Exit.Status != Running || codeOf(record.Exit.Err) != DockerUnavailable {
+	if record, err := m.Find(me, run.ID); err != nil || record.Exit.Status != Running || codeOf(record.Exit.Err) != DockerUnavailable {
 		t.Errorf("%+v, %v", record, err)
 	}
 	r.close(nil)
-	r.until("box", func() bool { _, err := m.Box("me", b.ID); return err == nil })
-	if again, err := m.Run("me", run.ID); err != nil || again.Exit().Status != Running {
+	r.until("box", func() bool { _, err := m.Box(me, b.ID); return err == nil })
+	if again, err := m.Run(me, run.ID); err != nil || again.Exit().Status != Running {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -165,8 +165,8 @@ func TestKeptBoxIsLost(t *testing.T) {
 	r.printed(run, "up\n")
 	r.close(Errorf(BoxGone, "", "the box has ended"))
 	r.cut()
-	r.until("end", func() bool { _, err := m.Box("me", b.ID); return codeOf(err) == BoxGone })
-	record, err := m.Find("me", run.ID)
+	r.until("end", func() bool { _, err := m.Box(me, b.ID); return codeOf(err) == BoxGone })
+	record, err := m.Find(me, run.ID)
 	if e := record.Exit; err != nil || e.Status != Lost || codeOf(e.Err) != BoxGone || !strings.Contains(e.Err.Error(), "has ended") {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -174,8 +174,8 @@ func TestKeptBoxIsLost(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	r.close(nil)
-	m.history.forget("me")
-	if record, err := m.Find("me", run.ID); err != nil || record.Exit.Status != Lost {
+	m.history.forget(me)
+	if record, err := m.Find(me, run.ID); err != nil || record.Exit.Status != Lost {
 		t.Errorf("%+v, %v", record, err)
 	}
 }

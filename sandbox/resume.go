@@ -39,7 +39,7 @@ const maxAge = 100 * 365 * 24 * time.Hour
 func resumeBox(ctx context.Context, k Detached, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger, furnish func(*Box)) (*Box, error) {
 	spec.Persistent = &k.Persistent
 	b := newBox(k.ID, stream, spec, logs, logger)
-	b.Name, b.Started, b.owner = k.Name, k.Started, k.Principal
+	b.Name, b.Started, b.owner = k.Name, k.Started, Owner{Principal: k.Principal}
 	furnish(b)
 	b.deeds.goOn() // what its commands have left is unknown
 	r := wire.NewReader(stream, wire.FromAgent)
@@ -176,7 +176,7 @@ func (b *Box) revive(k knownRun) (*Run, error) {
 	}
 	var n note
 	switch {
-	case head.Exec != k.Tag || head.Box != b.ID || head.Owner != ownerMark(b.owner):
+	case head.Exec != k.Tag || head.Box != b.ID || head.Owner != b.owner.mark():
 		return nil, errors.New("its log is of another box or owner")
 	case head.Totals != nil:
 		return nil, nil

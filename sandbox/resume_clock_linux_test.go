@@ -52,7 +52,7 @@ func TestComeBackAfterTheClockWasSet(t *testing.T) {
 		s.setClock(long.ID, by)
 
 		b = s.mustResume()
-		short, long = b.history.open("me", short.ID), b.history.open("me", long.ID)
+		short, long = b.history.open(me, short.ID), b.history.open(me, long.ID)
 		if short == nil || long == nil {
 			t.Fatal("a command did not come back")
 		}

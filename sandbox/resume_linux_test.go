@@ -105,7 +105,7 @@ func (s *site) openAs(ctx context.Context, kept bool) *Box {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b.owner, b.history = s.kept.Principal, &history{}
+	b.owner, b.history = Owner{Principal: s.kept.Principal}, &history{}
 	return b
 }
 
@@ -196,7 +196,7 @@ func TestComeBack(t *testing.T) {
 	b = s.mustResume()
 	back := func(was *Run) *Run {
 		t.Helper()
-		r := b.history.open("me", was.ID)
+		r := b.history.open(me, was.ID)
 		if r == nil {
 			t.Fatalf("%q did not come back", was.Command.Cmd)
 		}
@@ -206,7 +206,7 @@ func TestComeBack(t *testing.T) {
 		return r
 	}
 	cat, tty, fed, late = back(cat), back(tty), back(fed), back(late)
-	if r := b.history.open("me", shell.ID); r != nil {
+	if r := b.history.open(me, shell.ID); r != nil {
 		shell = r
 	}
 	if err := errors.Join(cat.Input(t.Context(), []byte("more\n")), cat.CloseInput()); err != nil {
@@ -328,7 +328,7 @@ func TestLossIsTold(t *testing.T) {
 		}
 	}
 	b = s.mustResume()
-	r = b.history.open("me", r.ID)
+	r = b.history.open(me, r.ID)
 	s.printed(r, "last\n")
 	const bytes, lines = 6 + 8*3000000 + 5, 3000002
 	st := r.LogStats()
@@ -419,7 +419,7 @@ func (s *site) killOften(cmd string, rounds int, most time.Duration, away func()
 		s.t.Fatal(err)
 	}
 	b := s.mustResume()
-	r := b.history.open("me", id)
+	r := b.history.open(me, id)
 	if r == nil {
 		s.t.Fatalf("%s did not come back", id)
 	}
@@ -517,7 +517,7 @@ func TestLyingOnComingBack(t *testing.T) {
 		}
 		return m.Exec
 	}
-	mine := rawlog.Meta{Box: "b-test", Owner: ownerMark("me"), Note: "{}"}
+	mine := rawlog.Meta{Box: "b-test", Owner: me.mark(), Note: "{}"}
 	good := tag(mine, "text", false)
 	k := func(id byte, tag string, bytes int) []byte {
 		return wire.Append(nil, wire.Known, wire.ID{id}, fmt.Appendf(nil, `{"tag":%q,"bytes":%d}`, tag, bytes))
@@ -537,9 +537,9 @@ func TestLyingOnComingBack(t *testing.T) {
 		"no tag":             {1, k(1, "", 4), nil, true, 0},
 		"two of one tag":     {2, append(k(1, good, 4), k(2, good, 4)...), nil, true, 0},
 		"two of one id":      {2, append(k(1, good, 4), k(1, "e-x", 4)...), nil, true, 0},
-		"another box":        {1, k(1, tag(rawlog.Meta{Box: "b-other", Owner: ownerMark("me"), Note: "{}"}, "", false), 4), nil, false, 0},
-		"another owner":      {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: ownerMark("you"), Note: "{}"}, "", false), 4), nil, false, 0},
-		"not of a kept box":  {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: ownerMark("me")}, "", false), 4), nil, false, 0},
+		"another box":        {1, k(1, tag(rawlog.Meta{Box: "b-other", Owner: me.mark(), Note: "{}"}, "", false), 4), nil, false, 0},
+		"another owner":      {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: you.mark(), Note: "{}"}, "", false), 4), nil, false, 0},
+		"not of a kept box":  {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: me.mark()}, "", false), 4), nil, false, 0},
 		"over":               {1, k(1, tag(mine, "", true), 4), nil, false, 0},
 		"too many":           {wire.MaxRuns + 1, nil, nil, true, 0},
 		"less than none":     {-1, nil, nil, true, 0},

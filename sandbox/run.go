@@ -246,7 +246,7 @@ func (r *Run) giveLogBack() {
 
 // open begins the log. Output that came before waits for it.
 func (r *Run) open(logs *rawlog.Store) {
-	meta := rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Owner: ownerMark(r.Box.owner), Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started}
+	meta := rawlog.Meta{Exec: r.ID, Box: r.Box.ID, Owner: r.Box.owner.mark(), Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started}
 	if r.Box.keepFor > 0 {
 		meta.Note = r.Command.note()
 	}

@@ -16,7 +16,7 @@ func TestOutputIsMasked(t *testing.T) {
 	const secret = "correct/horse/battery"
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	m.Secrets = &redact.Redactor{Values: []string{secret}}
-	box, err := m.DefaultBox(t.Context(), "me", nil)
+	box, err := m.DefaultBox(t.Context(), me, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestOutputIsMasked(t *testing.T) {
 func TestOutputIsMaskedEarly(t *testing.T) {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	m.Secrets = &redact.Redactor{Values: []string{"correct/horse/battery"}}
-	box, err := m.DefaultBox(t.Context(), "me", nil)
+	box, err := m.DefaultBox(t.Context(), me, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestOutputIsMaskedEarly(t *testing.T) {
 	}
 	defer run.Kill()
 	for {
-		r, err := m.Find("me", run.ID)
+		r, err := m.Find(me, run.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 // so that both meet the same machine. The ratio is that of the medians.
 func BenchmarkShell(b *testing.B) {
 	m := boxtest.Manager(b, boxtest.Agent(b), sandbox.Spec{})
-	box, _, err := m.Start(b.Context(), "", sandbox.Request{})
+	box, _, err := m.Start(b.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		b.Fatal(err)
 	}

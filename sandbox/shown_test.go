@@ -113,7 +113,7 @@ func TestFilesOfABox(t *testing.T) {
 				}
 			}
 			m := boxtest.Manager(t, s, sandbox.Spec{})
-			box, _, err := m.Start(t.Context(), "me", sandbox.Request{})
+			box, _, err := m.Start(t.Context(), me, sandbox.Request{})
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}

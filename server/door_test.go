@@ -81,7 +81,9 @@ func connect(t testing.TB, url string, header ...string) string {
 }
 
 // ownerOf is the owner whose session a client of a token has.
-func ownerOf(token, session string) string { return ofToken(token) + "." + session }
+func ownerOf(token, session string) sandbox.Owner {
+	return sandbox.Owner{Principal: ofToken(token), Session: session}
+}
 
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 

@@ -16,7 +16,7 @@ import (
 // everything else by an error.
 func TestCrowdedPeer(t *testing.T) {
 	s := newServer(t)
-	session := newSession(sessionKey{}, local)
+	session := newSession(sessionKey{}, localOwner)
 	for range maxRequests {
 		if !session.peer.enter(new(exchange), func() {}) {
 			t.Fatal("there is no room")

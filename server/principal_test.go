@@ -29,7 +29,7 @@ func TestMadeUpSession(t *testing.T) {
 	if n := len(s.Manager.Boxes(owner)); n != 1 {
 		t.Fatalf("%d boxes", n)
 	}
-	for _, id := range []string{name, owner, "tester." + name, "local." + name, hex.EncodeToString(sum[:16]), hex.EncodeToString(sum[:]), "test"} {
+	for _, id := range []string{name, owner.Principal + "." + name, "tester." + name, "local." + name, hex.EncodeToString(sum[:16]), hex.EncodeToString(sum[:]), "test"} {
 		if resp, body := post(t, url, toolCall(4, "list", `{}`), "Mcp-Session-Id", id); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("a call with the id %q: %s: %s", id, resp.Status, body)
 		}

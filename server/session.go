@@ -40,16 +40,14 @@ type caller struct {
 
 type callerKey struct{}
 
-// Owner says whose call it is that a tool handles: the name under which a
-// sandbox.Manager keeps the boxes of a client. On stdio it is always the same;
-// on HTTP it is the session's, and where the protocol knows no sessions, from
-// 2026-07-28 on, one made of the client's name. Both begin with the principal whose
-// token the client showed, and a dot.
-func Owner(ctx context.Context) string {
+// Owner returns whose call ctx belongs to. On stdio it is always the same; on HTTP it
+// is the session, and where the protocol knows no sessions, from 2026-07-28 on, one
+// made of the client's name. The principal is the one whose token the client showed.
+func Owner(ctx context.Context) sandbox.Owner {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
 		return c.session.owner
 	}
-	return local
+	return localOwner
 }
 
 type hurryKey struct{}
@@ -64,7 +62,7 @@ func Hurried(ctx context.Context) bool {
 // with it.
 type session struct {
 	key   sessionKey
-	owner string // under which a sandbox.Manager keeps what it has
+	owner sandbox.Owner // under which a sandbox.Manager keeps what it has
 	peer  *peer
 
 	mu    sync.Mutex
@@ -82,7 +80,7 @@ type sessionKey struct {
 	client string // the hash of the client's name, where it has no id
 }
 
-func newSession(key sessionKey, owner string) *session {
+func newSession(key sessionKey, owner sandbox.Owner) *session {
 	return &session{key: key, owner: owner, peer: newPeer(), used: time.Now(), calls: map[int]context.CancelFunc{}}
 }
 
@@ -120,7 +118,7 @@ func (s *session) leave(n int, cancel context.CancelFunc) {
 
 // end cancels what is under way and returns when that is over and all that the
 // session had is given back.
-func (s *session) end(release func(owner string)) {
+func (s *session) end(release func(owner sandbox.Owner)) {
 	s.mu.Lock()
 	s.over = true
 	for _, cancel := range s.calls {
@@ -147,8 +145,8 @@ func (s *session) touch() {
 
 // sessions are those of the clients that come over HTTP with one token.
 type sessions struct {
-	principal string             // with which their owners begin
-	release   func(owner string) // gives back all that a session had
+	principal string                    // with which their owners begin
+	release   func(owner sandbox.Owner) // gives back all that a session had
 
 	mu  sync.Mutex
 	all map[sessionKey]*session
@@ -179,7 +177,7 @@ func (t *sessions) known(key sessionKey, name string) *session {
 			evicted = t.idlest()
 			delete(t.all, evicted.key)
 		}
-		s = newSession(key, t.principal+"."+name)
+		s = newSession(key, sandbox.Owner{Principal: t.principal, Session: name})
 		t.all[key] = s
 	}
 	t.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // releases notes who was released.
@@ -15,10 +17,10 @@ type releases struct {
 	all []string
 }
 
-func (r *releases) add(owner string) {
+func (r *releases) add(owner sandbox.Owner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all = append(r.all, owner)
+	r.all = append(r.all, owner.Principal+"."+owner.Session)
 }
 
 func (r *releases) String() string {
@@ -77,7 +79,7 @@ func TestTooManySessions(t *testing.T) {
 // TestEndOfCalls: the end of a session ends its calls first, and what a call
 // got hold of at the last moment is given back too.
 func TestEndOfCalls(t *testing.T) {
-	s := newSession(sessionKey{id: "x"}, "x")
+	s := newSession(sessionKey{id: "x"}, sandbox.Owner{Principal: "x"})
 	ctx, leave, err := s.enter(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +93,7 @@ func TestEndOfCalls(t *testing.T) {
 		boxes++
 		leave()
 	}()
-	s.end(func(string) {
+	s.end(func(sandbox.Owner) {
 		if ctx.Err() == nil {
 			t.Error("released before the calls were cancelled")
 		}

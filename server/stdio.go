@@ -37,7 +37,7 @@ const (
 func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client := caller{session: newSession(sessionKey{}, local)}
+	client := caller{session: newSession(sessionKey{}, localOwner)}
 	l := &line{
 		server: s.mcp(), logger: s.logger(), peer: client.session.peer, mask: s.Manager.Secrets.Text,
 		in: bufio.NewReaderSize(stdin, firstLine), out: stdout, failed: cancel, replies: make(chan any, maxReplies),

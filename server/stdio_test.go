@@ -214,8 +214,8 @@ func TestEnd(t *testing.T) {
 			w := &wire{t, in, nil, make(chan error, 1)}
 			go func() { w.ended <- s.ServeStdio(ctx, stdin, failingWriter{}) }()
 			w.send(toolCall(1, "exec", `{"cmd":"setsid sleep 1000 & trap '' TERM; touch here; sleep 1000"}`))
-			await(t, func() bool { b := s.Manager.Boxes(local); return len(b) == 1 && b[0].Live() == 1 })
-			box := s.Manager.Boxes(local)[0]
+			await(t, func() bool { b := s.Manager.Boxes(localOwner); return len(b) == 1 && b[0].Live() == 1 })
+			box := s.Manager.Boxes(localOwner)[0]
 
 			start := time.Now()
 			end(w, cancel)
@@ -282,7 +282,7 @@ func TestBusy(t *testing.T) {
 		w.send(hang(100 + i))
 	}
 	live := func() (n int) {
-		for _, b := range s.Manager.Boxes(local) {
+		for _, b := range s.Manager.Boxes(localOwner) {
 			n += b.Live()
 		}
 		return n

@@ -170,7 +170,7 @@ func (q *question) params() mcp.ElicitationParams {
 
 // askUserBack answers a call with the question, and keeps the call for the one
 // that brings the answer.
-func (s *Set) askUserBack(owner string, q *question) *mcp.CallToolResult {
+func (s *Set) askUserBack(owner sandbox.Owner, q *question) *mcp.CallToolResult {
 	id := sandbox.NewID("q")
 	if err := s.questions.put(owner, id, q); err != nil {
 		return Failed(stays(q.denial, "The user was not asked: "+err.Error()+"."))

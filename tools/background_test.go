@@ -63,16 +63,16 @@ func TestGone(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			results := make(chan ExecResult, 1)
 			go func() {
-				r, err := s.Exec(ctx, "me", ExecArgs{Cmd: "echo begun; touch begun; sleep 60", Background: test.background, WaitSeconds: new(60.0)}, nil)
+				r, err := s.Exec(ctx, sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "echo begun; touch begun; sleep 60", Background: test.background, WaitSeconds: new(60.0)}, nil)
 				if err != nil {
 					t.Error(err)
 				}
 				results <- r
 			}()
-			begun(t, s, "me")
+			begun(t, s, sandbox.Owner{Principal: "me"})
 			cancel(test.cause)
 			r := <-results
-			if run, err := s.Manager.Find("me", r.ExecID); r.Status != test.want || err != nil || run.Exit.Status != test.want {
+			if run, err := s.Manager.Find(sandbox.Owner{Principal: "me"}, r.ExecID); r.Status != test.want || err != nil || run.Exit.Status != test.want {
 				t.Errorf("%s, later %s, want %s; %v", r.Status, run.Exit.Status, test.want, err)
 			}
 		})

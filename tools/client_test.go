@@ -240,7 +240,7 @@ func TestChanged(t *testing.T) {
 func TestChangedOfOneCommand(t *testing.T) {
 	s := newSet(t)
 	s.Manager.Defaults.Workspace, s.Manager.Defaults.Protect = t.TempDir(), []string{".envrc"}
-	r, err := s.Exec(t.Context(), "me", ExecArgs{Cmd: "echo >.envrc"}, nil)
+	r, err := s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "echo >.envrc"}, nil)
 	if err != nil || !slices.Equal(r.Changed, []string{".envrc"}) || !strings.Contains(r.Hint, ".envrc appeared or changed") {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -347,10 +347,10 @@ func TestCancel(t *testing.T) {
 	}
 	ended := make(chan outcome, 1)
 	go func() {
-		r, err := s.Exec(ctx, "me", ExecArgs{Cmd: "echo begun; touch begun; sleep 60"}, nil)
+		r, err := s.Exec(ctx, sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "echo begun; touch begun; sleep 60"}, nil)
 		ended <- outcome{r, err}
 	}()
-	begun(t, s, "me")
+	begun(t, s, sandbox.Owner{Principal: "me"})
 	cancel()
 	select {
 	case r := <-ended:
@@ -372,9 +372,9 @@ func TestStdin(t *testing.T) {
 		var r ExecResult
 		var err error
 		if test.given == "" {
-			r, err = s.Exec(t.Context(), "me", ExecArgs{Cmd: "cat", Stdin: test.arg}, nil)
+			r, err = s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "cat", Stdin: test.arg}, nil)
 		} else {
-			r, err = s.Exec(t.Context(), "me", ExecArgs{Cmd: "cat", Stdin: test.arg}, strings.NewReader(test.given))
+			r, err = s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "cat", Stdin: test.arg}, strings.NewReader(test.given))
 		}
 		if err != nil || r.Stdout != test.want {
 			t.Errorf("%+v: %q, %v", test, r.Stdout, err)
@@ -385,28 +385,28 @@ func TestStdin(t *testing.T) {
 // What one owner has does not exist for another.
 func TestOwners(t *testing.T) {
 	s := newSet(t)
-	r, err := s.Exec(t.Context(), "me", ExecArgs{Cmd: "true"}, nil)
+	r, err := s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "true"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Exec(t.Context(), "you", ExecArgs{Cmd: "true", ContainerID: r.ContainerID}, nil)
+	_, err = s.Exec(t.Context(), sandbox.Owner{Principal: "you"}, ExecArgs{Cmd: "true", ContainerID: r.ContainerID}, nil)
 	if f := FailureOf(err); f.Code != sandbox.BoxNotFound {
 		t.Errorf("%+v", f)
 	}
-	s.Owner = func(context.Context) string { return "you" }
+	s.Owner = func(context.Context) sandbox.Owner { return sandbox.Owner{Principal: "you"} }
 	callTool(t, connect(t, s), "stop", `{"containerId":"`+r.ContainerID+`"}`).has(t, map[string]any{"code": "BOX_NOT_FOUND"})
 }
 
 func TestStoppedUnderneath(t *testing.T) {
 	s := newSet(t)
-	box, err := s.Manager.DefaultBox(t.Context(), "", nil)
+	box, err := s.Manager.DefaultBox(t.Context(), sandbox.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan answer, 1)
 	c := connect(t, s)
 	go func() { ended <- callTool(t, c, "exec", `{"cmd":"touch begun; sleep 60"}`) }()
-	begun(t, s, "")
+	begun(t, s, sandbox.Owner{})
 	box.Close()
 	a := <-ended
 	a.has(t, map[string]any{"status": "killed", "exitCode": nil})
@@ -419,7 +419,7 @@ func TestStoppedUnderneath(t *testing.T) {
 // A box that dies under a command costs the call nothing that was printed.
 func TestLostBox(t *testing.T) {
 	s := newSet(t)
-	box, err := s.Manager.DefaultBox(t.Context(), "", nil)
+	box, err := s.Manager.DefaultBox(t.Context(), sandbox.Owner{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,7 +430,7 @@ func TestLostBox(t *testing.T) {
 	ended := make(chan answer, 1)
 	c := connect(t, s)
 	go func() { ended <- callTool(t, c, "exec", `{"cmd":"echo begun; touch begun; sleep 60"}`) }()
-	begun(t, s, "")
+	begun(t, s, sandbox.Owner{})
 	if err := agent.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +444,7 @@ func TestLostBox(t *testing.T) {
 }
 
 // begun waits until a command has made the file of that name.
-func begun(t *testing.T, s *Set, owner string) {
+func begun(t *testing.T, s *Set, owner sandbox.Owner) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		r, err := s.Exec(t.Context(), owner, ExecArgs{Cmd: "test -e begun"}, nil)
@@ -522,13 +522,13 @@ func TestBurst(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if _, err := s.Exec(t.Context(), "me", ExecArgs{Cmd: "true"}, nil); err != nil {
+			if _, err := s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "true"}, nil); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if n := len(s.Manager.Boxes("me")); n != 1 {
+	if n := len(s.Manager.Boxes(sandbox.Owner{Principal: "me"})); n != 1 {
 		t.Errorf("%d boxes", n)
 	}
 }

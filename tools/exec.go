@@ -161,7 +161,7 @@ func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 
 // handleAnswer carries on with what a client was asked about: its user, before
 // a command, or its model, after one.
-func (s *Set) handleAnswer(ctx context.Context, owner string, req mcp.CallToolRequest) *mcp.CallToolResult {
+func (s *Set) handleAnswer(ctx context.Context, owner sandbox.Owner, req mcp.CallToolRequest) *mcp.CallToolResult {
 	if q, ok := s.questions.take(owner, req.Params.RequestState); ok {
 		call, err := q.allowed(req.Params.InputResponses)
 		if err != nil {
@@ -178,7 +178,7 @@ func (s *Set) handleAnswer(ctx context.Context, owner string, req mcp.CallToolRe
 
 // execAsking runs a command, and answers the call with what came of it or with
 // what its client is to be asked first.
-func (s *Set) execAsking(ctx context.Context, owner string, req mcp.CallToolRequest, call execCall) *mcp.CallToolResult {
+func (s *Set) execAsking(ctx context.Context, owner sandbox.Owner, req mcp.CallToolRequest, call execCall) *mcp.CallToolResult {
 	r, err := s.exec(ctx, owner, call, nil, progressOf(ctx, req))
 	if q, ok := errors.AsType[*question](err); ok {
 		return s.askUserBack(owner, q)
@@ -203,11 +203,11 @@ func told(ctx context.Context, r ExecResult) *mcp.CallToolResult {
 // arguments say. A stdin that is not nil is what the command reads, in place of
 // the arguments' one. When ctx ends, the command is killed. An error means that
 // no command ran; how one ended, whatever became of it, is told by the result.
-func (s *Set) Exec(ctx context.Context, owner string, args ExecArgs, stdin io.Reader) (ExecResult, error) {
+func (s *Set) Exec(ctx context.Context, owner sandbox.Owner, args ExecArgs, stdin io.Reader) (ExecResult, error) {
 	return s.exec(ctx, owner, execCall{ExecArgs: args}, stdin, nil)
 }
 
-func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Reader, progress func(string)) (ExecResult, error) {
+func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdin io.Reader, progress func(string)) (ExecResult, error) {
 	if err := args.check(s.maxBytes()); err != nil {
 		return ExecResult{}, err
 	}
@@ -253,7 +253,7 @@ func (s *Set) exec(ctx context.Context, owner string, args execCall, stdin io.Re
 	return r, nil
 }
 
-func (s *Set) box(ctx context.Context, owner, id string, progress func(string)) (*sandbox.Box, error) {
+func (s *Set) box(ctx context.Context, owner sandbox.Owner, id string, progress func(string)) (*sandbox.Box, error) {
 	if id == "" {
 		return s.Manager.DefaultBox(ctx, owner, progress)
 	}

@@ -82,7 +82,7 @@ func (s *Set) handleInput(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 }
 
 // input looks where the output stands, sends, and shows what comes after that.
-func (s *Set) input(ctx context.Context, owner string, args inputArgs, progress func(string)) (logsResult, error) {
+func (s *Set) input(ctx context.Context, owner sandbox.Owner, args inputArgs, progress func(string)) (logsResult, error) {
 	id := clip(args.execID)
 	run, err := s.Manager.Run(owner, id)
 	if err != nil {
@@ -126,7 +126,7 @@ func send(ctx context.Context, run *sandbox.Run, args inputArgs, patience time.D
 
 // answer waits for what a command says to its input: until it has said
 // something and is done with it, or has ended.
-func (s *Set) answer(ctx context.Context, owner string, before view, wait time.Duration, progress func(string)) (logsResult, error) {
+func (s *Set) answer(ctx context.Context, owner sandbox.Owner, before view, wait time.Duration, progress func(string)) (logsResult, error) {
 	id := before.record.ID
 	q := rawlog.Query{From: before.page.Next, Most: pageLines, Bytes: pageBytes}
 	deadline, cancel := context.WithTimeout(ctx, wait)

@@ -20,7 +20,7 @@ type keeper struct {
 	look chan struct{}
 }
 
-func (k keeper) Kept(ctx context.Context) ([]sandbox.Detached, error) {
+func (k keeper) Detached(ctx context.Context) ([]sandbox.Detached, error) {
 	select {
 	case <-k.look:
 	case <-ctx.Done():
@@ -28,7 +28,7 @@ func (k keeper) Kept(ctx context.Context) ([]sandbox.Detached, error) {
 	return nil, nil
 }
 
-func (keeper) Redial(context.Context, sandbox.Detached) (io.ReadWriteCloser, error) {
+func (keeper) Reattach(context.Context, sandbox.Detached) (io.ReadWriteCloser, error) {
 	return nil, errors.ErrUnsupported
 }
 
@@ -59,7 +59,7 @@ func TestListWaitsForWhatComesBack(t *testing.T) {
 	k := keeper{boxtest.Agent(t), make(chan struct{})}
 	s := &Set{Manager: boxtest.Manager(t, k, sandbox.Spec{})}
 	c := connect(t, s)
-	s.Manager.Warm("")
+	s.Manager.Warm(sandbox.Owner{})
 	callTool(t, c, "list", `{}`).says(t, "0 containers", "hint: Containers that were kept are still being looked for")
 	time.AfterFunc(50*time.Millisecond, func() { close(k.look) })
 	callTool(t, c, "list", `{}`).has(t, map[string]any{"hint": nil})

@@ -87,7 +87,7 @@ func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	return reply(r, r.text()), nil
 }
 
-func (s *Set) list(owner string) listResult {
+func (s *Set) list(owner sandbox.Owner) listResult {
 	r := listResult{Containers: []listedBox{}, Commands: []listedRun{}}
 	for _, b := range s.Manager.Boxes(owner) {
 		if b.Gone() == nil {

@@ -222,7 +222,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 
 // follow reads a page, and waits for it where the command may still print one:
 // for lines that are not there yet, for more than there is, or for a match.
-func (s *Set) follow(ctx context.Context, owner, id string, q rawlog.Query, wait time.Duration, progress func(string)) (logsResult, error) {
+func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q rawlog.Query, wait time.Duration, progress func(string)) (logsResult, error) {
 	deadline, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if run, err := s.Manager.Run(owner, id); err == nil && wait > 0 {
@@ -308,7 +308,7 @@ func (v view) enough(q rawlog.Query, later bool, bytes int64) bool {
 
 // view looks at the run first, so that the output of one that has ended is all
 // of its own.
-func (s *Set) view(ctx context.Context, owner, id string, q rawlog.Query) (view, error) {
+func (s *Set) view(ctx context.Context, owner sandbox.Owner, id string, q rawlog.Query) (view, error) {
 	record, err := s.Manager.Find(owner, id)
 	if err != nil {
 		return view{}, err
@@ -371,7 +371,7 @@ func awaitChange(ctx context.Context, record sandbox.Record, progress func(strin
 
 // collect lets a burst of output come to its end, but does not outwait the
 // command.
-func (s *Set) collect(ctx context.Context, owner, id string, status sandbox.Status) {
+func (s *Set) collect(ctx context.Context, owner sandbox.Owner, id string, status sandbox.Status) {
 	over := time.NewTimer(burst)
 	defer over.Stop()
 	for {

@@ -97,18 +97,18 @@ var long5 = strings.Repeat("x", maxPattern+1)
 // What one owner has run does not exist for another, by whatever way.
 func TestLogsAreTheOwners(t *testing.T) {
 	s := newSet(t)
-	r, err := s.Exec(t.Context(), "me", ExecArgs{Cmd: "echo secret"}, nil)
+	r, err := s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "echo secret"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Owner = func(context.Context) string { return "you" }
+	s.Owner = func(context.Context) sandbox.Owner { return sandbox.Owner{Principal: "you"} }
 	c := connect(t, s)
 	logsOf(t, c, r.ExecID, "").has(t, map[string]any{"code": "EXEC_NOT_FOUND", "text": nil})
 	if text, err := readResource(t, c, r.ExecID); err == nil || text != "" {
 		t.Errorf("%q, %v", text, err)
 	}
 	callTool(t, c, "list", `{}`).says(t, "0 containers · 0 commands")
-	s.Owner = func(context.Context) string { return "me" }
+	s.Owner = func(context.Context) sandbox.Owner { return sandbox.Owner{Principal: "me"} }
 	if text, err := readResource(t, c, r.ExecID); err != nil || text != "secret\n" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -183,7 +183,7 @@ func TestFollowLeftover(t *testing.T) {
 
 func TestCancelledWait(t *testing.T) {
 	s := newSet(t)
-	r, err := s.Exec(t.Context(), "me", ExecArgs{Cmd: "echo hi; sleep 60", WaitSeconds: new(0.0)}, nil)
+	r, err := s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "echo hi; sleep 60", WaitSeconds: new(0.0)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestCancelledWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.From = 5
-	l, err := s.follow(ctx, "me", r.ExecID, q, time.Hour, nil)
+	l, err := s.follow(ctx, sandbox.Owner{Principal: "me"}, r.ExecID, q, time.Hour, nil)
 	if err != nil || l.Status != sandbox.Running {
 		t.Errorf("%+v, %v", l, err)
 	}

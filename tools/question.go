@@ -9,6 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // A client is asked, its model or its user, in one of two ways. In protocol
@@ -58,13 +59,13 @@ type pending[T any] struct {
 }
 
 type waiting[T any] struct {
-	owner string
+	owner sandbox.Owner
 	what  T
 	until time.Time
 }
 
 // put keeps what belongs to a question, where it may.
-func (p *pending[T]) put(owner, id string, what T) error {
+func (p *pending[T]) put(owner sandbox.Owner, id string, what T) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, same := time.Now(), 0
@@ -88,7 +89,7 @@ func (p *pending[T]) put(owner, id string, what T) error {
 }
 
 // take hands it out, once, to its owner.
-func (p *pending[T]) take(owner, id string) (what T, ok bool) {
+func (p *pending[T]) take(owner sandbox.Owner, id string) (what T, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, ok := p.wait[id]

@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
+	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
@@ -116,7 +117,7 @@ func words(answer *mcp.CreateMessageResult) string {
 
 // askBack answers a call with the question, and keeps the result for the call
 // that brings the answer. It returns nil where there is nothing to ask.
-func (s *Set) askBack(owner string, r ExecResult) *mcp.CallToolResult {
+func (s *Set) askBack(owner sandbox.Owner, r ExecResult) *mcp.CallToolResult {
 	if r.digest == nil {
 		return nil
 	}
@@ -132,7 +133,7 @@ func (s *Set) askBack(owner string, r ExecResult) *mcp.CallToolResult {
 }
 
 // answered finds the result that an answer belongs to, and gives it the summary.
-func (s *Set) answered(owner string, req mcp.CallToolRequest) (ExecResult, error) {
+func (s *Set) answered(owner sandbox.Owner, req mcp.CallToolRequest) (ExecResult, error) {
 	r, ok := s.results.take(owner, req.Params.RequestState)
 	if !ok {
 		return r, invalid("No command was run. What earlier ones printed is read with logs; to run one, leave requestState out.",

@@ -68,7 +68,7 @@ func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	return reply(r, r.text()), nil
 }
 
-func (s *Set) stop(owner, execID, containerID string) (stopResult, error) {
+func (s *Set) stop(owner sandbox.Owner, execID, containerID string) (stopResult, error) {
 	if execID != "" {
 		return s.stopRun(owner, execID)
 	}
@@ -83,7 +83,7 @@ func (s *Set) stop(owner, execID, containerID string) (stopResult, error) {
 }
 
 // stopRun ends a command, or what it left behind, and returns when it has ended.
-func (s *Set) stopRun(owner, id string) (stopResult, error) {
+func (s *Set) stopRun(owner sandbox.Owner, id string) (stopResult, error) {
 	run, err := s.Manager.Run(owner, id)
 	if err != nil {
 		return stopResult{}, err
@@ -103,7 +103,7 @@ func (r stopResult) text() string {
 
 // only returns the box that an owner means who does not say which: the one that
 // it has. Where there are several, a guess could end the wrong work.
-func (s *Set) only(owner string) (string, error) {
+func (s *Set) only(owner sandbox.Owner) (string, error) {
 	var ids []string
 	for _, b := range s.Manager.Boxes(owner) {
 		if b.Gone() == nil {

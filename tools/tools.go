@@ -47,18 +47,18 @@ const (
 // fields, then call.
 type Set struct {
 	Manager  *sandbox.Manager
-	Owner    func(ctx context.Context) string // whose call this is; nil: one owner, "", for all
-	Hurried  func(ctx context.Context) bool   // whether this call must not wait for a command; nil: none must not
-	Wait     time.Duration                    // how long exec waits where the call does not say; 0: 45 s
-	Timeout  time.Duration                    // after which a command is killed where the call does not say; 0: 600 s
-	Limits   excerpt.Limits                   // how much output a result shows; 0: 8000 whole, else 4000
-	MaxBytes int                              // how much a call may ask for; 0: 100,000
-	Model    Model                            // summarises in place of the built-in; nil: none does
-	Sampler  Sampler                          // has the calling client's own model summarise; nil: none does
-	Terse    bool                             // no output is summarised
-	Ask      time.Duration                    // how long the user is asked for whether a command may run that the list does not have, where the client can; 0: not at all
-	RunOn    bool                             // a client that disconnects leaves its commands running; else it cancels its calls
-	Logger   *slog.Logger                     // told of every command that ended or was left running; nil: nobody
+	Owner    func(ctx context.Context) sandbox.Owner // whose call this is; nil: one owner for all
+	Hurried  func(ctx context.Context) bool          // whether this call must not wait for a command; nil: none must not
+	Wait     time.Duration                           // how long exec waits where the call does not say; 0: 45 s
+	Timeout  time.Duration                           // after which a command is killed where the call does not say; 0: 600 s
+	Limits   excerpt.Limits                          // how much output a result shows; 0: 8000 whole, else 4000
+	MaxBytes int                                     // how much a call may ask for; 0: 100,000
+	Model    Model                                   // summarises in place of the built-in; nil: none does
+	Sampler  Sampler                                 // has the calling client's own model summarise; nil: none does
+	Terse    bool                                    // no output is summarised
+	Ask      time.Duration                           // how long the user is asked for whether a command may run that the list does not have, where the client can; 0: not at all
+	RunOn    bool                                    // a client that disconnects leaves its commands running; else it cancels its calls
+	Logger   *slog.Logger                            // told of every command that ended or was left running; nil: nobody
 
 	results   *pending[ExecResult] // whose summaries the client was asked for; made by Tools
 	questions *pending[*question]  // that the user was asked; made by Tools
@@ -92,9 +92,9 @@ func (s *Set) Tools() []mcpserver.ServerTool {
 	}
 }
 
-func (s *Set) owner(ctx context.Context) string {
+func (s *Set) owner(ctx context.Context) sandbox.Owner {
 	if s.Owner == nil {
-		return ""
+		return sandbox.Owner{}
 	}
 	return s.Owner(ctx)
 }

@@ -220,7 +220,7 @@ func (d *doctor) checkBox(ctx context.Context) {
 	}
 	defer manager.Close()
 	start := time.Now()
-	box, err := manager.DefaultBox(ctx, "", nil)
+	box, err := manager.DefaultBox(ctx, sandbox.Owner{}, nil)
 	if err != nil {
 		d.fail("box", err)
 		return

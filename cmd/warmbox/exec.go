@@ -61,7 +61,7 @@ func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	defer manager.Close()
 	// The box is started first, for somebody who looks on while it takes long.
 	progress := func(line string) { fmt.Fprintln(c.stderr, line) }
-	if _, err := manager.DefaultBox(ctx, "", progress); err != nil {
+	if _, err := manager.DefaultBox(ctx, sandbox.Owner{}, progress); err != nil {
 		return tools.ExecResult{}, err
 	}
 	set, err := newTools(c.config, manager, c.log)
@@ -71,7 +71,7 @@ func execOnce(ctx context.Context, c *call) (tools.ExecResult, error) {
 	// Nobody asks again for a command that still runs, so this call waits for
 	// its end.
 	set.Wait = time.Duration(c.config.Exec.Timeout) + time.Minute
-	r, err := set.Exec(ctx, "", tools.ExecArgs{Cmd: commandLine(c.args)}, c.passedInput())
+	r, err := set.Exec(ctx, sandbox.Owner{}, tools.ExecArgs{Cmd: commandLine(c.args)}, c.passedInput())
 	news.release(len(r.Changed) == 0)
 	return r, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/warmbox/warmbox/sandbox/hostpath"
+	"github.com/warmbox/warmbox/spell"
 )
 
 // config is the settings of one start of the program, and where they came from.
@@ -219,7 +220,7 @@ func misspelt() iter.Seq2[string, string] {
 			if !ours || slices.Contains(known, name) {
 				continue
 			}
-			if meant := cmp.Or(byKey[name], nearest(name, known)); meant != "" && !yield(variable, envPrefix+meant) {
+			if meant := cmp.Or(byKey[name], spell.Nearest(name, known)); meant != "" && !yield(variable, envPrefix+meant) {
 				return
 			}
 		}

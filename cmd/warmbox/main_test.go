@@ -20,6 +20,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/spell"
 )
 
 func TestMain(m *testing.M) {
@@ -159,7 +160,7 @@ func TestNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"stoido": "stdio", "execute": "exec", "htp": "http", "Doctor": "doctor", "x": "", "": "", "banana": "",
 	} {
-		if got := nearest(name, known); got != want {
+		if got := spell.Nearest(name, known); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}

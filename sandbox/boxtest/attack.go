@@ -200,10 +200,10 @@ func testLife(t *testing.T, s *suite) {
 		}
 	})
 	t.Run("owners", func(t *testing.T) {
-		if _, err := s.manager.Box("somebody else", s.box.ID); err == nil {
+		if _, err := s.manager.Box(sandbox.Owner{Principal: "somebody else"}, s.box.ID); err == nil {
 			t.Error("another's box can be had")
 		}
-		if b, err := s.manager.Box("boxtest", s.box.ID); err != nil || b != s.box {
+		if b, err := s.manager.Box(sandbox.Owner{Principal: "boxtest"}, s.box.ID); err != nil || b != s.box {
 			t.Errorf("%v, %v", b, err)
 		}
 	})

@@ -69,7 +69,7 @@ func (s *suite) newBox(t testing.TB) *sandbox.Box {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	box, _, err := s.manager.Start(ctx, "boxtest", sandbox.Request{})
+	box, _, err := s.manager.Start(ctx, sandbox.Owner{Principal: "boxtest"}, sandbox.Request{})
 	if err != nil {
 		t.Fatalf("start a box: %v", err)
 	}

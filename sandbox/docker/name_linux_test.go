@@ -29,7 +29,7 @@ func TestOneProgramHasAName(t *testing.T) {
 			a := &answers[i]
 			a.m = boxtest.Manager(t, neighbour(t, l), sandbox.Spec{})
 			all.Go(func() {
-				a.box, a.reused, a.err = a.m.Start(t.Context(), "me", sandbox.Request{Name: "dev", Persistent: true})
+				a.box, a.reused, a.err = a.m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{Name: "dev", Persistent: true})
 			})
 		}
 		all.Wait()
@@ -59,10 +59,10 @@ func TestOneProgramHasAName(t *testing.T) {
 	if again.ID != first.ID || !reused {
 		t.Errorf("got %s back, reused %v; want %s", again.ID, reused, first.ID)
 	}
-	if _, err := m.Box("me", first.ID); err != nil {
+	if _, err := m.Box(sandbox.Owner{Principal: "me"}, first.ID); err != nil {
 		t.Error(err)
 	}
-	if err := m.Stop("me", again.ID); err != nil {
+	if err := m.Stop(sandbox.Owner{Principal: "me"}, again.ID); err != nil {
 		t.Error(err)
 	}
 	nothingKept(t, l)

@@ -40,7 +40,7 @@ func TestPull(t *testing.T) {
 	request := sandbox.Request{Image: ref, Progress: func(line string) { progress = append(progress, line) }}
 	start := func() {
 		t.Helper()
-		box, _, err := m.Start(t.Context(), "", request)
+		box, _, err := m.Start(t.Context(), sandbox.Owner{}, request)
 		if err != nil {
 			t.Fatal(err)
 		}

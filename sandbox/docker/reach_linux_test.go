@@ -65,10 +65,10 @@ func count(t *testing.T, l sandbox.Launcher) *counting {
 	}
 	c := &counting{T: t, m: boxtest.Manager(t, l, sandbox.Spec{Workspace: workspace, Lease: 3 * time.Second})}
 	var err error
-	if c.box, _, err = c.m.Start(t.Context(), "me", sandbox.Request{Name: "dev", Persistent: true}); err != nil {
+	if c.box, _, err = c.m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{Name: "dev", Persistent: true}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.m.Stop("me", c.box.ID) })
+	t.Cleanup(func() { c.m.Stop(sandbox.Owner{Principal: "me"}, c.box.ID) })
 	c.run = c.exec("i=0; until [ -e go ]; do echo $((i++)); sleep 0.002; done; exit 6")
 	c.until("output", func() bool { return c.run.LogStats().Bytes > 0 })
 	return c
@@ -107,7 +107,7 @@ func (c *counting) back() {
 		c.Errorf("meanwhile %+v", e)
 	}
 	c.until("box", func() bool {
-		again, err := c.m.Box("me", c.box.ID)
+		again, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID)
 		back := err == nil && again != c.box
 		if back {
 			c.box = again
@@ -115,7 +115,7 @@ func (c *counting) back() {
 		return back
 	})
 	c.Logf("back after %v", time.Since(begun).Round(time.Millisecond))
-	run, err := c.m.Run("me", c.run.ID)
+	run, err := c.m.Run(sandbox.Owner{Principal: "me"}, c.run.ID)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestKeptBoxIsDialledAgain(t *testing.T) {
 			c.back()
 		}
 		c.ends()
-		if err := c.m.Stop("me", c.box.ID); err != nil {
+		if err := c.m.Stop(sandbox.Owner{Principal: "me"}, c.box.ID); err != nil {
 			t.Error(err)
 		}
 		nothingKept(t, l)
@@ -178,7 +178,7 @@ func TestKeptBoxAndItsEngine(t *testing.T) {
 		if l.config.ForcePath == pathRelay {
 			e.Pause()
 			<-c.run.Done()
-			if _, err := c.m.Box("me", c.box.ID); !told(err, sandbox.DockerUnavailable, c.box.ID) {
+			if _, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID); !told(err, sandbox.DockerUnavailable, c.box.ID) {
 				t.Errorf("while the engine hangs: %v", err)
 			}
 			e.Resume()
@@ -198,7 +198,7 @@ func TestSilentRelay(t *testing.T) {
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
 	t.Setenv("DOCKER_HOST", e.Host)
 	m := boxtest.Manager(t, launcher(t, Config{ForcePath: pathRelay}), sandbox.Spec{})
-	box, _, err := m.Start(t.Context(), "me", sandbox.Request{})
+	box, _, err := m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,10 +240,10 @@ func told(err error, code, text string) bool {
 func (c *counting) lost() {
 	c.Helper()
 	c.until("end of the box", func() bool {
-		_, err := c.m.Box("me", c.box.ID)
+		_, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID)
 		return told(err, sandbox.BoxGone, "end")
 	})
-	if r, err := c.m.Find("me", c.run.ID); err != nil || r.Exit.Status != sandbox.Lost || !told(r.Exit.Err, sandbox.BoxGone, "") {
+	if r, err := c.m.Find(sandbox.Owner{Principal: "me"}, c.run.ID); err != nil || r.Exit.Status != sandbox.Lost || !told(r.Exit.Err, sandbox.BoxGone, "") {
 		c.Errorf("%+v, %v", r.Exit, err)
 	}
 }

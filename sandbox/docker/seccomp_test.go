@@ -155,7 +155,7 @@ func startedAs(t *testing.T, c Config, spec sandbox.Spec) *sandbox.Box {
 		spec.Workspace = t.TempDir()
 	}
 	give(spec.Workspace, 1000, 1000)
-	box, _, err := boxtest.Manager(t, launcher(t, c), spec).Start(t.Context(), "", sandbox.Request{})
+	box, _, err := boxtest.Manager(t, launcher(t, c), spec).Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

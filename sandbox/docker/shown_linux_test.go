@@ -53,7 +53,7 @@ func TestPathReplacedWhileItIsMounted(t *testing.T) {
 				}}
 				race := func() error { return nil }
 				m := boxtest.Manager(t, racer{l, func() error { return race() }}, spec)
-				box, _, err := m.Start(t.Context(), "me", sandbox.Request{})
+				box, _, err := m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,7 +61,7 @@ func TestPathReplacedWhileItIsMounted(t *testing.T) {
 				race = func() error {
 					return errors.Join(os.Rename(at, at+".old"), os.Symlink(filepath.Join(other, name), at))
 				}
-				_, _, err = m.Start(t.Context(), "me", sandbox.Request{})
+				_, _, err = m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
 				if !told(err, sandbox.InvalidArgument, "ended before its first command") || !strings.Contains(err.Error(), at) {
 					t.Errorf("got %v", err)
 				}

@@ -43,7 +43,7 @@ func work(t *testing.T, spec sandbox.Spec, list []struct{ name, cmd, stdout stri
 	spec.Workspace = workspace
 	give(workspace, 1000, 1000)
 	m := boxtest.Manager(t, launcher(t, Config{}), spec)
-	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

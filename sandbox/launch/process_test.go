@@ -29,7 +29,7 @@ func TestBox(t *testing.T) { boxtest.Run(t, process(t), sandbox.Spec{Spares: 1})
 
 func TestSaysThatItDoesNotIsolate(t *testing.T) {
 	m := boxtest.Manager(t, process(t), sandbox.Spec{})
-	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestSaysThatItDoesNotIsolate(t *testing.T) {
 func TestWorkspace(t *testing.T) {
 	m := boxtest.Manager(t, process(t), sandbox.Spec{})
 	for cmd, kept := range map[string]int{"true": 0, "echo x > f": 1} {
-		box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+		box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestWorkspaceThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := boxtest.Manager(t, process(t), sandbox.Spec{Workspace: dir})
-	box, _, err := m.Start(t.Context(), "", sandbox.Request{})
+	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestWorkspaceThatIsGone(t *testing.T) {
 		return run.Exit().Err
 	}
 	start := func() error {
-		_, _, err := m.Start(t.Context(), "", sandbox.Request{})
+		_, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 		return err
 	}
 	if err := os.Remove(dir); err != nil {
