@@ -1,128 +1,128 @@
 // Package wire is the protocol between a host and the agent in a box, and this
-// file is its specification: an agent could be written in any language from it.
+// file is its specification. It is complete: an agent can be written from it in any
+// language. The package encodes and checks frames. It opens no stream and keeps no
+// state of a conversation: order across frames is checked by the host and the agent.
 //
 // # Stream
 //
-// Host and agent share one reliable byte stream: a socket, a pipe, the stdio
-// of a relay. Both sides send frames over it. A frame is a header of 24 bytes
-// and a payload:
+// Host and agent share one reliable byte stream: a socket, a pipe, or the stdio of a
+// relay. Both sides send frames over it. A frame is a header of 24 bytes and a payload:
 //
 //	 0      1      2          4               8                          24
 //	+------+------+----------+---------------+---------------------------+
 //	| 0xB0 | kind | 0 0      | length, BE    | run id                    | payload …
 //	+------+------+----------+---------------+---------------------------+
 //
-// The length counts the payload only. The run id names the run that the frame
-// is about and is zero where there is none. It is 16 random bytes that the host
-// draws for each run and that travel nowhere but here: a command that does not
-// know the id of its run cannot forge a frame of it even if it could write to
-// the stream.
+// The length counts the payload only. The run id names the run that the frame is about;
+// it is zero where there is none. The host draws 16 random bytes for each run and sends
+// them nowhere else. A command does not know the id of its run, so it cannot forge a
+// frame of it even if it can write to the stream.
 //
-// Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32
-// (StdinTaken), one uint64 (Resume) or two (Dropped), a JSON object (Hello, Start,
-// Kill, Signal, Resize, Look, Started, Exit, Refused, Known, Seen) or nothing. JSON keys are
-// those of the structs below; a key that the reader does not know is ignored, so
-// each side can learn new ones first.
+// Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32 (StdinTaken), one
+// uint64 (Resume) or two (Dropped), a JSON object (Hello, Start, Kill, Signal, Resize,
+// Look, Started, Exit, Refused, Known, Seen) or empty. The JSON keys are those of the
+// structs below. A reader ignores keys that it does not know, so each side can be
+// extended first.
 //
 // # Conversation
 //
-// The first frame of each side is a Hello, the host's first: it admits the
-// agent. Each says in it what it can do, and so there are no version numbers.
-// From then on
+// The first frame of each side is a Hello; the host's comes first and admits the agent.
+// Each Hello says what its side supports, so there are no version numbers. After that:
 //
 //	host → agent   Start        run a command; the id must be new
 //	               Stdin        bytes for its standard input
-//	               StdinClose   no more of them
-//	               Kill         end the run's whole tree
-//	               Signal       send a signal to the run's whole tree
-//	               Resize       its terminal has another size
+//	               StdinClose   end of its standard input
+//	               Kill         end the run's whole process tree
+//	               Signal       send a signal to the run's whole process tree
+//	               Resize       change the size of its terminal
 //	               Ping         answered by a Pong with the same payload
-//	               Resume       go on with a Known run, from that byte of its output on
-//	               Forget       nothing more of the run is wanted
-//	               Look         say which files are at these places
+//	               Resume       continue a Known run, from that byte of its output on
+//	               Forget       the host wants nothing more of the run
+//	               Look         ask which files are at these paths
 //	agent → host   Started      the command runs
-//	               Refused      it does not, and never will: the run is over
+//	               Refused      the command was not started and never will be: the run is over
 //	               Stdout       bytes that it printed
 //	               Stderr
-//	               StdinTaken   so many bytes of its input were consumed
+//	               StdinTaken   number of input bytes consumed
 //	               Exit         its shell has ended
-//	               Closed       its last byte has been sent, its last process is gone: the run is over
+//	               Closed       its last byte is sent and its last process is gone: the run is over
 //	               Pong
-//	               Seen         what a Look found
-//	               Known        a run from before this host
-//	               Dropped      its output goes on at that byte, what is before it is lost
+//	               Seen         the answer to a Look
+//	               Known        a run that an earlier host started
+//	               Dropped      output continues at that byte, earlier output is lost
 //
-// A run is over with Refused, with Closed, or with an Exit whose "open" is
-// false. Where it is true, processes that the command left behind still run:
-// Stdout and Stderr go on until Closed, and Kill ends them. After a run is over
-// nothing may bear its id again.
+// A run is over after Refused, after Closed, or after an Exit whose "open" is false. If
+// "open" is true, processes that the command left behind still run: Stdout and Stderr
+// continue until Closed, and Kill ends those processes. After a run is over no frame may
+// carry its id again.
 //
-// Stdin has a window: the host never has more than StdinWindow bytes on the
-// way that StdinTaken has not confirmed, so the agent can always take what
-// arrives and one command that does not read never stops the others. Output has
-// none: the host takes everything at once, and where its disk is slow the
-// stream, and with it the commands, wait.
+// Stdin has a window: the host never has more than StdinWindow bytes in flight that
+// StdinTaken has not confirmed. So the agent can always accept what arrives, and a
+// command that does not read never blocks the others. Output has no window: the host
+// reads everything at once. If its disk is slow, the stream blocks, and with it the
+// commands.
 //
-// A Start with a "tty" gives the command a terminal of that size for all three
-// of its descriptors. It then has input without asking for it, and all that it
-// prints is Stdout. A terminal's input does not end: what ends a program's is a
-// character, ^D, which is the host's to send like any other, and StdinClose is a
-// violation. So is Resize for a run that has no terminal.
+// A Start with a "tty" gives the command a terminal of that size as all three of its
+// descriptors. The command then has input without "stdin", and all that it prints is
+// Stdout. A terminal's input does not end: the character ^D ends a program's input, and
+// the host sends it like any other. So StdinClose for a run with a terminal is a
+// violation, and so is Resize for a run without one.
 //
 // A Start with a "shell" runs the command in the named shell: it begins with the
-// directory, variables, functions and options that the last command of that name
-// ended with. The host starts one of a name only when the last has ended. Each is
-// a run like any other all the same, with a shell process of its own: a name is a
-// state that is kept between runs, and "shell" in Exit says what became of it. Of
-// a run that is forgotten no end is told: one that comes too soon after it is Refused.
+// directory, variables, functions and options with which the last command of that name
+// ended. The host starts a command of a name only after the last one has ended. Each is
+// still a run of its own with its own shell process: a named shell is a state that is
+// kept between runs, and "shell" in Exit says what became of it. The agent does not
+// report the end of a forgotten run, so it refuses (Refused) a Start that follows one too
+// soon.
 //
-// A Look names places in the box. The Seen that answers it says which file is at
-// each, by device and inode, links followed: so a host learns whether the box has
-// what it was meant to have. It counts while no command has run, so a host sends it
-// with its Hello, and its Seen follows the agent's Hello and the Knowns behind that.
+// A Look names paths in the box. The Seen that answers it gives the file at each path by
+// device and inode, with links followed. So the host can check that the box has the files
+// that it was meant to have. The answer is only meaningful before the first command, so a
+// host sends Look with its Hello. The Seen follows the agent's Hello and any Known
+// frames.
 //
-// A host may send Stdin, StdinClose, Kill, Signal and Resize for a run that is
-// just ending; the agent ignores those for ids that it does not know. Everything
-// else that is out of order, out of range, too long or unknown is a violation, on
-// either side: the reader closes the stream. The agent then ends everything that
-// it started, and itself.
+// A host may send Stdin, StdinClose, Kill, Signal and Resize for a run that is just
+// ending; the agent ignores them for ids that it does not know. Everything else that is
+// out of order, out of range, too long or unknown is a violation. The reader of a
+// violation closes the stream, on either side. The agent then ends everything that it
+// started, and itself.
 //
 // # Life
 //
-// The agent ends all of its runs and itself when the stream ends, and when it
-// has heard nothing for the lease that the host's Hello gave. A host
-// sends a Ping at least every third of the lease where a stream can die
-// unnoticed.
+// The agent ends all of its runs and itself when the stream ends, and when it has
+// received nothing for the lease that the host's Hello gave. Where a stream can die
+// without a sign, the host sends a Ping at least every third of the lease.
 //
-// # Coming back
+// # Reattaching
 //
-// An agent whose host's Hello has "keepMillis" outlives its stream by so much:
-// end and silence of the stream then end nothing else, and what the host said before
-// is carried out. A violation still ends all. In such a box each Start has a
-// "tag", the host's own name for the run, for the next host to know it by.
+// If the host's Hello has "keepMillis", the box is persistent: the agent outlives its
+// stream by that time. The end of the stream, or silence on it, then ends nothing else,
+// and the agent still carries out what the host sent before. A violation still ends
+// everything. In a persistent box each Start has a "tag", the host's own name for the
+// run, by which the next host recognizes it.
 //
-// Commands never wait for a host that is not there. The agent keeps the end of
-// what they print, some 16 MB of all runs together, whether a host has seen it or
-// not: one that dies may not have written down what it was sent. The bytes of a
-// run are counted from 0, both streams together, in the order of their frames.
+// Commands never wait while no host is attached. The agent keeps the end of their output,
+// about 16 MB for all runs together, whether or not a host has received it: a host that
+// dies may not have written down what it received. The bytes of a run are counted from 0,
+// both streams together, in the order of their frames.
 //
-// The next host's Hello has "resume": its variables are laid over those from
-// before, which it need not know. The agent's has how many "runs" it knows:
-// those that are not over, and those that are whose Forget has not come. A Known
-// for each follows. The host answers each with a Resume, which says how many bytes
-// of output it has, or with a Forget, and starts nothing before. When all are
-// answered each resumed run goes on as if this host had started it: with Dropped
-// where the agent does not have all the bytes any more, Stdout and Stderr from that
-// byte on, Exit, Closed. Exit comes again even where the last host had it, before
-// what this one lacks of the output behind it. The window of its input is whole
-// again.
+// The next host's Hello has "resume". Its variables are laid over the earlier ones, which
+// it need not know. The agent's Hello says how many "runs" it knows: those that are not
+// over, and those that are over and not yet forgotten. A Known for each follows. The host
+// answers each with a Resume, which says how many bytes of output it has, or with a
+// Forget, and starts no run before that. After the last answer each resumed run continues
+// as if this host had started it: Dropped if the agent no longer has all the bytes,
+// Stdout and Stderr from that byte on, Exit, Closed. Exit is sent again even if the last
+// host received it, and before any later output that this host lacks. The window of the
+// run's input is whole again.
 //
-// A run that is over stays known until its Forget, which the host sends when
-// nothing can make it ask again. A Forget for a run that is not over ends it and
-// all of its tree, and nothing more is said of it.
+// A run that is over stays known until its Forget. The host sends Forget when it will
+// never need the run again. A Forget for a run that is not over ends it with its whole
+// process tree, and the agent sends nothing more about it.
 //
-// Of two hosts the one that came last is served: it has proved to whoever opened
-// the stream that the box is its own now.
+// The agent serves the newest of two hosts: whatever opened the stream has proved that
+// the box now belongs to it.
 package wire
 
 import (
@@ -134,10 +134,10 @@ import (
 	"strings"
 )
 
-// Kind says what a frame means.
+// Kind is the type of a frame.
 type Kind byte
 
-// The kinds of frames. Those of the host are below 0x40, the agent's above.
+// The kinds of frames. The host's are below 0x40, the agent's above.
 const (
 	Hello      Kind = 0x01 // the only kind that both sides send
 	Start      Kind = 0x02
@@ -168,83 +168,83 @@ const (
 	// HeaderLen is the length of a frame's header.
 	HeaderLen = 24
 
-	// MaxPayload bounds every payload but that of Start.
+	// MaxPayload bounds every payload except those of Start, Hello and Look.
 	MaxPayload = 64 << 10
 
-	// MaxStart bounds the payload of Start. A command may have 1 MiB, and JSON
+	// MaxStart bounds the payloads of Start, Hello and Look. A command may have 1 MiB, and JSON
 	// makes six bytes of a control character.
 	MaxStart = 8 << 20
 
-	// MaxLook bounds the places that one Look names.
+	// MaxLook bounds the paths in one Look.
 	MaxLook = 256
 
-	// MaxRuns bounds the runs that a kept agent knows at once.
+	// MaxRuns bounds the runs that the agent of a persistent box knows at once.
 	MaxRuns = 1024
 
-	// StdinWindow is how much standard input a run may have on its way.
+	// StdinWindow bounds the unconfirmed standard input of a run, in bytes.
 	StdinWindow = 256 << 10
 
 	magic = 0xB0
 )
 
-// ID names a run.
+// ID identifies a run.
 type ID [16]byte
 
-// A Frame is one message. What Payload points to is valid until the next Read.
+// A Frame is one message. A Payload that Read returned is valid until the next Read.
 type Frame struct {
 	Kind    Kind
 	Run     ID
 	Payload []byte
 }
 
-// HelloBody is the first word of each side.
+// HelloBody is the payload of Hello, the first frame of each side.
 type HelloBody struct {
-	// Of the host.
-	LeaseMillis int64    `json:"leaseMillis,omitempty"` // silence after which the agent gives up; 0: never
-	Dir         string   `json:"dir,omitempty"`         // where commands start; "" is the agent's own directory
-	Env         []string `json:"env,omitempty"`         // of every run, "NAME=value"
-	KeepMillis  int64    `json:"keepMillis,omitempty"`  // how long the agent waits for another host; 0: not at all
-	Resume      bool     `json:"resume,omitempty"`      // there was a host before
-	Spares      int      `json:"spares,omitempty"`      // shells to start before anybody asks; a few more after many were wanted
+	// From the host.
+	LeaseMillis int64    `json:"leaseMillis,omitempty"` // the agent ends after this much silence; 0: never
+	Dir         string   `json:"dir,omitempty"`         // working directory of commands; "" is the agent's own
+	Env         []string `json:"env,omitempty"`         // variables of every run, "NAME=value"
+	KeepMillis  int64    `json:"keepMillis,omitempty"`  // how long the agent waits for the next host; 0: the box is not persistent
+	Resume      bool     `json:"resume,omitempty"`      // an earlier host was attached
+	Spares      int      `json:"spares,omitempty"`      // spare shells to keep ready; the agent adds a few after a burst of commands
 
-	// Of the agent.
-	Agent string `json:"agent,omitempty"` // its version, for people
+	// From the agent.
+	Agent string `json:"agent,omitempty"` // name of the program, for people
 	Pid   int    `json:"pid,omitempty"`   // its pid in its own name space; 1 in a box
-	Shell string `json:"shell,omitempty"` // what runs commands, "/bin/bash"
-	Runs  int    `json:"runs,omitempty"`  // so many Known follow, at most MaxRuns
+	Shell string `json:"shell,omitempty"` // the program that runs commands, "/bin/bash"
+	Runs  int    `json:"runs,omitempty"`  // number of Known frames that follow, at most MaxRuns
 }
 
-// StartBody asks for a run.
+// StartBody is the payload of Start.
 type StartBody struct {
 	Cmd   string   `json:"cmd"`
-	Dir   string   `json:"dir,omitempty"` // relative to the Hello's
-	Env   []string `json:"env,omitempty"` // over the Hello's
+	Dir   string   `json:"dir,omitempty"` // relative to HelloBody.Dir
+	Env   []string `json:"env,omitempty"` // overrides HelloBody.Env
 	Stdin bool     `json:"stdin,omitempty"`
 	TTY   *Size    `json:"tty,omitempty"`
 	Shell string   `json:"shell,omitempty"` // see ShellName
-	Tag   string   `json:"tag,omitempty"`   // see TagName; only for a kept agent, and there always
+	Tag   string   `json:"tag,omitempty"`   // see TagName; set in a persistent box, and only there
 }
 
-// Check refuses what no agent has to carry out.
+// Check returns a violation if the agent must refuse the request whatever its state.
 func (b StartBody) Check() error {
 	if b.TTY != nil && !b.TTY.Valid() {
-		return Violation("%v with a terminal of %d by %d", Start, b.TTY.Cols, b.TTY.Rows)
+		return Violation("%v with a terminal of %d columns and %d rows, each side must be 1 to %d", Start, b.TTY.Cols, b.TTY.Rows, maxSide)
 	}
 	if b.Shell != "" && !ShellName(b.Shell) {
-		return Violation("%v in a shell named %.100q", Start, b.Shell)
+		return Violation("%v with the invalid shell name %.100q", Start, b.Shell)
 	}
 	if b.Tag != "" && !TagName(b.Tag) {
-		return Violation("%v of a run named %.100q", Start, b.Tag)
+		return Violation("%v with the invalid tag %.100q", Start, b.Tag)
 	}
 	return nil
 }
 
-// TagName reports whether a run can be called so: 1 to 64 letters, digits, "_" and
-// "-" of ASCII.
+// TagName reports whether s is a valid tag: 1 to 64 ASCII letters, digits, "_" and "-".
 func TagName(s string) bool { return ShellName(s) && !strings.Contains(s, ".") }
 
-// ShellName reports whether a named shell can be called so: 1 to 64 letters,
-// digits, "_", "." and "-" of ASCII, "." not the first. It can be a file's name.
+// ShellName reports whether s is a valid name of a named shell: 1 to 64 ASCII letters,
+// digits, "_", "." and "-", where "." is not the first. A valid name is also a valid file
+// name.
 func ShellName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -256,27 +256,27 @@ func ShellName(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// Size is a terminal's, in characters. It is also the payload of Resize.
+// Size is the size of a terminal in characters. It is also the payload of Resize.
 type Size struct {
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
 }
 
-// maxSide bounds a terminal: programs hold a screen of it in memory.
+// maxSide bounds each side of a terminal: programs hold the whole screen in memory.
 const maxSide = 1000
 
-// Valid reports whether a terminal can have the size.
+// Valid reports whether a terminal can have this size.
 func (s Size) Valid() bool {
 	return s.Cols >= 1 && s.Cols <= maxSide && s.Rows >= 1 && s.Rows <= maxSide
 }
 
-// SignalBody asks for a signal to every process of a run.
+// SignalBody is the payload of Signal, which goes to every process of a run.
 type SignalBody struct {
 	Signal int `json:"signal"` // see Sendable
 }
 
-// Sendable reports whether a Signal may bear this number of Linux: HUP, INT,
-// QUIT, USR1, USR2 or TERM. For KILL there is Kill, which can also wait for it.
+// Sendable reports whether a Signal may carry this Linux signal number: HUP, INT, QUIT,
+// USR1, USR2 or TERM. For SIGKILL use Kill, whose result the agent reports.
 func Sendable(sig int) bool {
 	switch sig {
 	case 1, 2, 3, 10, 12, 15:
@@ -285,39 +285,39 @@ func Sendable(sig int) bool {
 	return false
 }
 
-// KillBody asks for the end of a run's whole tree.
+// KillBody is the payload of Kill, which ends a run's whole process tree.
 type KillBody struct {
 	GraceMillis int64 `json:"graceMillis"` // between SIGTERM and SIGKILL
 }
 
-// LookBody asks which files are at places in the box.
+// LookBody is the payload of Look.
 type LookBody struct {
 	Paths []string `json:"paths"` // absolute, at most MaxLook
 }
 
-// SeenBody says which they are.
+// SeenBody is the payload of Seen.
 type SeenBody struct {
-	Boot  string     `json:"boot,omitempty"` // of the kernel, from /proc/sys/kernel/random/boot_id; "" where it has none
-	Files []SeenFile `json:"files"`          // one for each place, in the order of the Look
+	Boot  string     `json:"boot,omitempty"` // boot id of the agent's kernel; "" if unknown
+	Files []SeenFile `json:"files"`          // one for each path, in the order of the Look
 }
 
-// SeenFile is what stat says of a place.
+// SeenFile is the result of stat for one path.
 type SeenFile struct {
 	Dev   uint64 `json:"dev,omitempty"`
 	Ino   uint64 `json:"ino,omitempty"`
-	Errno int    `json:"errno,omitempty"` // why there is nothing to say, 0 where there is
+	Errno int    `json:"errno,omitempty"` // why stat failed; 0 if it did not
 }
 
-// StartedBody says that a command runs.
+// StartedBody is the payload of Started.
 type StartedBody struct {
 	Pid int `json:"pid"` // in the agent's name space
 }
 
-// RefusedBody says at which step a command failed to start, and the kernel's
-// reason. It has no text: what a person reads is made by the host.
+// RefusedBody gives the step at which a command failed to start, and the kernel's reason.
+// It has no text: the host makes the sentence for people.
 type RefusedBody struct {
 	Step  string `json:"step"`  // one of the Step constants
-	Errno int    `json:"errno"` // 0 where the kernel was not asked
+	Errno int    `json:"errno"` // 0 if no system call failed
 }
 
 // The steps of starting a run.
@@ -325,40 +325,40 @@ const (
 	StepDir   = "dir"   // change to the working directory
 	StepPipe  = "pipe"  // make its pipes
 	StepTTY   = "tty"   // make its terminal
-	StepShell = "shell" // find the named shell, which only bash can be
+	StepShell = "shell" // open the named shell, which needs bash
 	StepExec  = "exec"  // start its shell
 )
 
-// ExitBody says how a run's shell ended, and what it left behind.
+// ExitBody says how a run's shell ended and which processes it left behind.
 type ExitBody struct {
-	Code   int `json:"code"`             // 0 to 255; 128 + Signal where a signal ended it
+	Code   int `json:"code"`             // 0 to 255; 128 + Signal if a signal ended it
 	Signal int `json:"signal,omitempty"` // 1 to 64
 
-	MemoryKill bool `json:"memoryKill,omitempty"` // the kernel killed a process of the box for want of memory while the shell ran
-	Shared     bool `json:"shared,omitempty"`     // of such a run: others had processes meanwhile
+	MemoryKill bool `json:"memoryKill,omitempty"` // the kernel killed a process of the box because memory ran out, while the shell ran
+	Shared     bool `json:"shared,omitempty"`     // with MemoryKill: other runs had processes at that time
 
-	Killed   bool   `json:"killed,omitempty"` // a Kill was carried out, of this run or, where it could not settle, of the whole box
-	Open     bool   `json:"open,omitempty"`   // processes of it still run, until Closed
+	Killed   bool   `json:"killed,omitempty"` // a Kill ended this run, or the whole box where a tree could not be killed alone
+	Open     bool   `json:"open,omitempty"`   // processes of the run still run, until Closed
 	Leftover []Proc `json:"leftover,omitempty"`
-	More     int    `json:"more,omitempty"`  // further leftover processes, not listed
-	Shell    string `json:"shell,omitempty"` // of a named shell: one of the Shell constants
+	More     int    `json:"more,omitempty"`  // number of leftover processes that are not listed
+	Shell    string `json:"shell,omitempty"` // with a named shell: one of the Shell constants
 
-	TookMillis int64 `json:"tookMillis,omitempty"` // of a kept agent: how long the shell ran
+	TookMillis int64 `json:"tookMillis,omitempty"` // in a persistent box: how long the shell ran
 }
 
-// KnownBody tells of a run what the next host must know.
+// KnownBody describes a run to the next host.
 type KnownBody struct {
 	Tag   string `json:"tag"`
-	Bytes int64  `json:"bytes"`           // that it has printed so far
-	Ended bool   `json:"ended,omitempty"` // an Exit is to come, again or for the first time
-	Input bool   `json:"input,omitempty"` // its input is open
+	Bytes int64  `json:"bytes"`           // printed so far
+	Ended bool   `json:"ended,omitempty"` // its shell has ended; Exit follows, possibly again
+	Input bool   `json:"input,omitempty"` // its standard input is open
 
-	AgeMillis int64 `json:"ageMillis,omitempty"` // since it began; hosts' clocks may be set meanwhile
+	AgeMillis int64 `json:"ageMillis,omitempty"` // since it began; an age survives a change of the host's clock
 }
 
-// AppendCounts appends a frame whose payload is numbers: of Resume how many bytes
-// of output the host has; of Dropped at which byte the output goes on, and how
-// many line feeds were printed before that.
+// AppendCounts appends a frame whose payload is numbers. For Resume: how many bytes of
+// output the host has. For Dropped: the byte at which the output continues, and the
+// number of line feeds before it.
 func AppendCounts(buf []byte, kind Kind, run ID, counts ...int64) []byte {
 	var payload []byte
 	for _, n := range counts {
@@ -367,36 +367,36 @@ func AppendCounts(buf []byte, kind Kind, run ID, counts ...int64) []byte {
 	return Append(buf, kind, run, payload)
 }
 
-// Counts reads the payload that AppendCounts made. No number of it is negative.
+// Counts decodes a payload of AppendCounts. A negative number is a violation.
 func Counts(f Frame, counts ...*int64) error {
 	if len(f.Payload) != 8*len(counts) {
-		return Violation("%v of %d bytes", f.Kind, len(f.Payload))
+		return Violation("%v payload of %d bytes, want %d", f.Kind, len(f.Payload), 8*len(counts))
 	}
 	for i, n := range counts {
 		if *n = int64(binary.BigEndian.Uint64(f.Payload[8*i:])); *n < 0 {
-			return Violation("%v with a number that no count reaches", f.Kind)
+			return Violation("%v with a negative count", f.Kind)
 		}
 	}
 	return nil
 }
 
-// What became of a named shell with a command.
+// What became of a named shell after a command.
 const (
-	ShellSaved = "saved" // it is as the command left it
-	ShellKept  = "kept"  // it is as before the command, which did not end by itself
-	ShellLost  = "lost"  // what earlier commands left in it is gone
+	ShellSaved = "saved" // the shell is as the command left it
+	ShellKept  = "kept"  // the shell is as before the command, which did not end by itself
+	ShellLost  = "lost"  // the state that earlier commands left is gone
 )
 
 // Proc is a process that a run left behind.
 type Proc struct {
 	Pid  int    `json:"pid"`
-	Name string `json:"name"` // at most 64 bytes, hostile
+	Name string `json:"name"` // at most 64 bytes, untrusted
 }
 
 // MaxLeftover bounds the list in an ExitBody.
 const MaxLeftover = 32
 
-// ErrViolation is what every breach of the protocol wraps.
+// ErrViolation is wrapped by every error about a breach of the protocol.
 var ErrViolation = errors.New("protocol violation")
 
 // Violation returns an error that wraps ErrViolation.
@@ -404,8 +404,8 @@ func Violation(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrViolation, fmt.Sprintf(format, args...))
 }
 
-// Put writes a frame's header into the first HeaderLen bytes of buf. Output is
-// read right behind that place, so that header and payload leave in one write.
+// Put writes a frame's header into the first HeaderLen bytes of buf. The agent reads
+// output directly behind it, so that header and payload leave in one write.
 func Put(buf []byte, kind Kind, run ID, length int) {
 	buf[0], buf[1], buf[2], buf[3] = magic, byte(kind), 0, 0
 	binary.BigEndian.PutUint32(buf[4:8], uint32(length))
@@ -427,12 +427,12 @@ func AppendJSON(buf []byte, kind Kind, run ID, body any) ([]byte, error) {
 		return buf, err
 	}
 	if len(payload) > limit(kind) {
-		return buf, fmt.Errorf("%v frame of %d bytes is longer than the %d allowed", kind, len(payload), limit(kind))
+		return buf, fmt.Errorf("%v payload of %d bytes is longer than the limit of %d", kind, len(payload), limit(kind))
 	}
 	return Append(buf, kind, run, payload), nil
 }
 
-// Decode reads a JSON payload into body. It is a violation where it is none.
+// Decode decodes a JSON payload into body. Invalid JSON is a violation.
 func Decode(f Frame, body any) error {
 	if err := json.Unmarshal(f.Payload, body); err != nil {
 		return Violation("%v: %v", f.Kind, err)
@@ -440,7 +440,7 @@ func Decode(f Frame, body any) error {
 	return nil
 }
 
-// Side says whose frames a Reader reads.
+// Side is the sender whose frames a Reader reads.
 type Side bool
 
 // The two sides.
@@ -449,27 +449,27 @@ const (
 	FromAgent Side = true
 )
 
-// A Reader reads frames and refuses what the sender may not send, before it
-// takes any memory for it.
+// A Reader reads frames. It refuses what the sender may not send before it allocates
+// memory for it.
 type Reader struct {
 	r    io.Reader
 	side Side
 	buf  []byte // unread bytes are buf[pos:end]
 	pos  int
 	end  int
-	big  []byte // a payload too long for buf, a Start's
+	big  []byte // a payload that does not fit buf
 }
 
 // NewReader returns a Reader of the frames that side sends over r.
 func NewReader(r io.Reader, side Side) *Reader {
-	// Room for a largest frame and the beginning of the next: with small frames
-	// one read brings many, with large ones it brings one.
+	// Room for a largest frame and the beginning of the next: one read brings many small
+	// frames, or one large one.
 	return &Reader{r: r, side: side, buf: make([]byte, 2*(HeaderLen+MaxPayload))}
 }
 
-// Read returns the next frame. The error is io.EOF at the end between two
-// frames, io.ErrUnexpectedEOF within one, wraps ErrViolation where the sender
-// broke the protocol, and is the stream's own otherwise.
+// Read returns the next frame. The error is io.EOF at the end of the stream between two
+// frames and io.ErrUnexpectedEOF within one. It wraps ErrViolation if the sender broke
+// the protocol. Any other error is the stream's own.
 func (r *Reader) Read() (Frame, error) {
 	if err := r.fill(HeaderLen); err != nil {
 		return Frame{}, err
@@ -491,10 +491,10 @@ func (r *Reader) Read() (Frame, error) {
 	return f, err
 }
 
-// Buffered returns how many bytes have arrived that Read has not returned yet.
+// Buffered returns the number of bytes that have arrived and that Read has not returned.
 func (r *Reader) Buffered() int { return r.end - r.pos }
 
-// fill makes sure that n bytes are there at pos. n fits the buffer.
+// fill reads until n bytes are available at pos. n must fit the buffer.
 func (r *Reader) fill(n int) error {
 	if r.pos == r.end {
 		r.pos, r.end = 0, 0
@@ -515,8 +515,8 @@ func (r *Reader) fill(n int) error {
 	return nil
 }
 
-// long reads a payload that does not fit the buffer. Its memory grows with what
-// arrives, not with what the header claims.
+// long reads a payload that does not fit the buffer. Its memory grows with the bytes that
+// arrive, not with the length that the header claims.
 func (r *Reader) long(length int) ([]byte, error) {
 	r.big = append(r.big[:0], r.buf[r.pos:min(r.end, r.pos+length)]...)
 	r.pos += len(r.big)
@@ -530,7 +530,7 @@ func (r *Reader) long(length int) ([]byte, error) {
 	}
 	payload := r.big
 	if len(r.big) > 4*MaxPayload {
-		r.big = nil // a rare giant does not stay
+		r.big = nil // do not keep the memory of a rare huge payload
 	}
 	return payload, nil
 }
@@ -544,9 +544,9 @@ func (r *Reader) header(h []byte) (Frame, int, error) {
 	case !f.Kind.sentBy(r.side):
 		return f, 0, Violation("unexpected kind %#02x", byte(f.Kind))
 	case f.Kind.ofRun() == (f.Run == ID{}):
-		return f, 0, Violation("%v with run id %x", f.Kind, f.Run)
+		return f, 0, Violation("%v with run id %x: only frames about a run have one", f.Kind, f.Run)
 	case length > uint32(limit(f.Kind)):
-		return f, 0, Violation("%v of %d bytes", f.Kind, length)
+		return f, 0, Violation("%v payload of %d bytes is longer than the limit of %d", f.Kind, length, limit(f.Kind))
 	}
 	return f, int(length), nil
 }
@@ -561,7 +561,7 @@ func (k Kind) sentBy(s Side) bool {
 	return k >= Start && k <= Look
 }
 
-// ofRun reports whether frames of this kind are about a run.
+// ofRun reports whether frames of this kind carry a run id.
 func (k Kind) ofRun() bool {
 	switch k {
 	case Hello, Ping, Pong, Look, Seen:

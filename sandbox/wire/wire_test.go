@@ -12,7 +12,7 @@ import (
 
 var run = ID{1, 2, 3}
 
-func TestReader(t *testing.T) {
+func TestReaderReturnsEveryFrame(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), MaxStart)
 	var stream []byte
 	frames := []Frame{
@@ -51,7 +51,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-func TestReaderRefuses(t *testing.T) {
+func TestReaderRefusesInvalidFrames(t *testing.T) {
 	frame := func(kind Kind, run ID, length int) []byte {
 		h := make([]byte, HeaderLen)
 		Put(h, kind, run, length)
@@ -87,7 +87,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-func TestStartCheck(t *testing.T) {
+func TestStartCheckRefusesInvalidFields(t *testing.T) {
 	for _, c := range []struct {
 		body StartBody
 		ok   bool
@@ -115,7 +115,7 @@ func TestStartCheck(t *testing.T) {
 	}
 }
 
-func TestCounts(t *testing.T) {
+func TestCountsAreReadBackAndNeverNegative(t *testing.T) {
 	for _, want := range [][2]int64{{0, 0}, {1, 2}, {math.MaxInt64, 3}} {
 		f, err := NewReader(bytes.NewReader(AppendCounts(nil, Dropped, run, want[0], want[1])), FromAgent).Read()
 		var got [2]int64
@@ -131,8 +131,9 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// FuzzReader checks, for both sides and any cutting of the stream, that what is
-// read is what was there, within the limits, and that nothing else is taken.
+// FuzzReader checks, for both sides and for any splitting of the stream, that the frames
+// read are those in the stream, that they are within the limits, and that nothing else is
+// accepted.
 func FuzzReader(f *testing.F) {
 	f.Add(Append(nil, Stdout, run, []byte("hello")), false)
 	f.Add(Append(Append(nil, Started, run, []byte("{}")), Exit, run, []byte(`{"code":0}`)), true)
@@ -152,7 +153,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// readAll returns the frames that were read as they stood in the stream.
+// readAll reads all frames and returns them encoded again.
 func readAll(t *testing.T, r io.Reader, side Side) (all []byte) {
 	rd := NewReader(r, side)
 	for {
@@ -161,7 +162,7 @@ func readAll(t *testing.T, r io.Reader, side Side) (all []byte) {
 			return all
 		}
 		if len(f.Payload) > limit(f.Kind) || !f.Kind.sentBy(side) {
-			t.Fatalf("took %v of %d bytes", f.Kind, len(f.Payload))
+			t.Fatalf("accepted %v of %d bytes", f.Kind, len(f.Payload))
 		}
 		all = Append(all, f.Kind, f.Run, f.Payload)
 	}
@@ -179,7 +180,7 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// loop is the same bytes without end.
+// loop is a Reader that repeats the same bytes forever.
 type loop struct {
 	stream []byte
 	pos    int
