@@ -20,45 +20,45 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// defaultPath is where commands find programs where the host does not say.
+// defaultPath is the PATH of commands if the host sets none.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// errNoHello says that the stream ended before its host spoke.
-var errNoHello = errors.New("the host hung up before its first word")
+// errNoHello means that the stream ended before the host's Hello.
+var errNoHello = errors.New("the host closed the stream before its Hello")
 
-// Agent serves one host, or where its box is kept, one after the other.
+// Agent serves one host, or one after the other if the box is persistent.
 type Agent struct {
 	shell   shell
 	domains domains
 	names   names        // named shells
-	null    uintptr      // /dev/null, the input of runs that have none
-	initial map[int]bool // children that we had before we started any
+	null    uintptr      // /dev/null, the input of runs without one
+	initial map[int]bool // children that existed before the agent started any
 	memory  memoryEvents
 
-	hosts  hosts
-	keeper *keeper // nil where a box ends with its host
-	dir    string
-	env    []string
+	hosts       hostSource
+	persistence *persistence // nil if the box ends with its host
+	dir         string
+	env         []string
 
-	wmu    sync.Mutex // held for one frame's write; guards what follows
-	stream io.Writer
-	held   []byte // frames that go with the next one
+	wmu     sync.Mutex // held for the write of one frame; guards the next two
+	stream  io.Writer
+	delayed []byte // frames to send with the next one
 
-	// mu also keeps the reaper and the scans of the process table from a child
-	// that is started but not yet noted.
+	// mu also keeps the reaper and scans of the process table away from a child that is
+	// started but not yet registered.
 	mu    sync.Mutex
-	runs  map[wire.ID]*run // all that are not over
-	begun int              // how many have a shell, or had one
+	runs  map[wire.ID]*run // those that are not over
+	begun int              // number of runs that have or had a shell
 	pids  map[int]*run     // by their shell's pid, until it is reaped
-	trees []*tree          // of all runs that have a process left
-	dead  map[int]uint64   // start by pid of the zombies of the last look
+	trees []*tree          // of the runs that have a process left
+	dead  map[int]uint64   // start times of the zombies of the last scan, by pid
 
-	forkers map[int]bool // threads of ours that have started a process
-	forker  int          // the one that did last
+	forkers map[int]bool // the agent's threads that have started a process
+	forker  int          // the one that started the last process
 
 	spares spares
 
-	orphans sync.Cond // a process has ended that some run left behind
+	orphans sync.Cond // signals that a process left behind by a run has ended
 }
 
 func newAgent() (*Agent, error) {
@@ -75,16 +75,15 @@ func newAgent() (*Agent, error) {
 	for _, pid := range a.children() {
 		a.initial[pid] = true
 	}
-	if initProcess() { // else there is no group that is ours
+	if initProcess() { // otherwise the control group is not the box's alone
 		a.memory.open(cgroupRoot)
 	}
 	go a.reap(childSignals())
 	return a, nil
 }
 
-// serve speaks with hosts until the last one's stream has ended, then ends
-// everything.
-func (a *Agent) serve(hosts hosts) error {
+// serve serves hosts until the last stream has ended, then ends everything.
+func (a *Agent) serve(hosts hostSource) error {
 	a.hosts = hosts
 	if !initProcess() {
 		go a.endOnSignal()
@@ -95,13 +94,13 @@ func (a *Agent) serve(hosts hosts) error {
 		if err != nil {
 			return err
 		}
-		err = a.attend(stream)
+		err = a.serveHost(stream)
 		stream.Close()
 		switch {
 		case errors.Is(err, wire.ErrViolation):
 			return err
-		case a.keeper != nil:
-			a.keeper.detach()
+		case a.persistence != nil:
+			a.persistence.detach()
 		case errors.Is(err, errNoHello):
 		case err == io.EOF || errors.Is(err, syscall.ECONNRESET):
 			return nil
@@ -111,10 +110,10 @@ func (a *Agent) serve(hosts hosts) error {
 	}
 }
 
-// attend speaks with one host until its stream ends.
-func (a *Agent) attend(stream io.ReadWriteCloser) error {
+// serveHost serves one host until its stream ends.
+func (a *Agent) serveHost(stream io.ReadWriteCloser) error {
 	r := wire.NewReader(stream, wire.FromHost)
-	hello, err := a.greet(r, stream)
+	hello, err := a.handshake(r, stream)
 	if err != nil {
 		return err
 	}
@@ -129,10 +128,10 @@ func (a *Agent) attend(stream io.ReadWriteCloser) error {
 	return a.read(r, alive)
 }
 
-// greet waits for the host's Hello and answers it.
-func (a *Agent) greet(r *wire.Reader, stream io.ReadWriteCloser) (hello wire.HelloBody, err error) {
-	if a.keeper != nil {
-		defer time.AfterFunc(greetPatience, func() { stream.Close() }).Stop()
+// handshake reads the host's Hello and answers it.
+func (a *Agent) handshake(r *wire.Reader, stream io.ReadWriteCloser) (hello wire.HelloBody, err error) {
+	if a.persistence != nil {
+		defer time.AfterFunc(helloTimeout, func() { stream.Close() }).Stop()
 	}
 	f, err := r.Read()
 	if err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
@@ -145,61 +144,61 @@ func (a *Agent) greet(r *wire.Reader, stream io.ReadWriteCloser) (hello wire.Hel
 		err = wire.Decode(f, &hello)
 	}
 	if err != nil {
-		return hello, fmt.Errorf("greet the host: %w", err)
+		return hello, fmt.Errorf("read the host's Hello: %w", err)
 	}
-	a.settleIn(hello)
+	a.applyHello(hello)
 	a.makeTempDirs()
-	if err := a.answer(hello, stream); err != nil {
+	if err := a.replyHello(hello, stream); err != nil {
 		return hello, err
 	}
 	a.renewSpares(hello.Spares)
 	return hello, nil
 }
 
-// settleIn takes from a Hello what holds for all runs.
-func (a *Agent) settleIn(hello wire.HelloBody) {
+// applyHello sets the directory and environment of all runs from a Hello.
+func (a *Agent) applyHello(hello wire.HelloBody) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.env
 	a.dir, a.env = hello.Dir, append([]string{defaultPath}, hello.Env...)
-	if hello.Resume { // that host does not know with what variables the box was started
-		a.env = latest(slices.Concat(before, a.env))
+	if hello.Resume { // this host does not know the variables that the box was started with
+		a.env = lastOfEach(slices.Concat(before, a.env))
 	}
 	if a.dir == "" {
 		a.dir, _ = os.Getwd()
 	}
 }
 
-// answer answers a Hello.
-func (a *Agent) answer(hello wire.HelloBody, stream io.ReadWriteCloser) error {
+// replyHello answers a Hello.
+func (a *Agent) replyHello(hello wire.HelloBody, stream io.ReadWriteCloser) error {
 	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path}
-	kept := hello.KeepMillis > 0
-	a.hosts.keep(kept)
-	if kept || a.keeper != nil {
-		return a.welcome(hello, ours, stream)
+	persistent := hello.KeepMillis > 0
+	a.hosts.setPersistent(persistent)
+	if persistent || a.persistence != nil {
+		return a.replyPersistent(hello, ours, stream)
 	}
-	a.speakTo(stream)
+	a.setStream(stream)
 	return a.sendJSON(wire.Hello, wire.ID{}, ours)
 }
 
-func (a *Agent) speakTo(stream io.Writer) {
+func (a *Agent) setStream(stream io.Writer) {
 	a.wmu.Lock()
 	defer a.wmu.Unlock()
 	a.stream = stream
 }
 
-// makeTempDirs makes the directories that TMPDIR and its like name: in a new
-// home there is none yet.
+// makeTempDirs creates the directories that TMPDIR and similar variables name: a new home
+// directory has none yet.
 func (a *Agent) makeTempDirs() {
 	for _, v := range a.env {
 		name, dir, _ := strings.Cut(v, "=")
 		if strings.HasSuffix(name, "TMPDIR") && filepath.IsAbs(dir) {
-			os.MkdirAll(dir, 0o700) // where it fails the command that wants it says so
+			os.MkdirAll(dir, 0o700) // on failure, the command that needs it reports it
 		}
 	}
 }
 
-// watchLease gives the host up when it has been silent for the lease.
+// watchLease closes the stream when the host has been silent for the lease.
 func (a *Agent) watchLease(stream io.Closer, lease time.Duration, alive, over <-chan struct{}) {
 	timer := time.NewTimer(lease)
 	defer timer.Stop()
@@ -210,7 +209,7 @@ func (a *Agent) watchLease(stream io.Closer, lease time.Duration, alive, over <-
 		case <-alive:
 			timer.Reset(lease)
 		case <-timer.C:
-			if a.keeper == nil {
+			if a.persistence == nil {
 				a.endAll()
 				os.Exit(1)
 			}
@@ -220,7 +219,7 @@ func (a *Agent) watchLease(stream io.Closer, lease time.Duration, alive, over <-
 	}
 }
 
-// endOnSignal lets an agent that is an ordinary process be ended like one.
+// endOnSignal ends an agent that is an ordinary process on SIGTERM, SIGINT and SIGHUP.
 func (a *Agent) endOnSignal() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -229,7 +228,7 @@ func (a *Agent) endOnSignal() {
 	os.Exit(1)
 }
 
-// read carries out what the host asks. Nothing in it waits for a command.
+// read carries out the host's frames. It never waits for a command.
 func (a *Agent) read(r *wire.Reader, alive chan<- struct{}) error {
 	for {
 		f, err := r.Read()
@@ -241,8 +240,8 @@ func (a *Agent) read(r *wire.Reader, alive chan<- struct{}) error {
 		default:
 		}
 		err = a.carryOut(f)
-		if err != nil && (a.keeper == nil || errors.Is(err, wire.ErrViolation)) {
-			return err // what a host that went wished before counts where it is not the last
+		if err != nil && (a.persistence == nil || errors.Is(err, wire.ErrViolation)) {
+			return err // in a persistent box, carry out all that a lost host has sent
 		}
 	}
 }
@@ -256,19 +255,19 @@ func (a *Agent) carryOut(f wire.Frame) error {
 	case wire.Hello:
 		return wire.Violation("a second Hello")
 	case wire.Resume, wire.Forget:
-		return a.settleKept(f)
+		return a.reattach(f)
 	case wire.Look:
-		return a.sayFiles(f)
+		return a.reportFiles(f)
 	}
 	a.mu.Lock()
 	r := a.runs[f.Run]
 	a.mu.Unlock()
 	if r == nil {
-		return nil // it has just ended
+		return nil // the run has just ended
 	}
 	switch f.Kind {
 	case wire.Stdin:
-		return r.stdin.take(f.Payload)
+		return r.stdin.accept(f.Payload)
 	case wire.StdinClose:
 		if r.tty {
 			return wire.Violation("%v for a terminal", f.Kind)
@@ -296,34 +295,34 @@ func (a *Agent) carryOut(f wire.Frame) error {
 	return nil
 }
 
-// send writes one frame. An error means that the host is gone, which the read
-// loop learns too.
+// send writes one frame. An error means that the stream is broken, which the read loop
+// sees too.
 func (a *Agent) send(frame []byte) error {
 	a.wmu.Lock()
 	defer a.wmu.Unlock()
-	if len(a.held) > 0 {
-		frame = append(a.held, frame...)
-		a.held = a.held[:0]
+	if len(a.delayed) > 0 {
+		frame = append(a.delayed, frame...)
+		a.delayed = a.delayed[:0]
 	}
 	_, err := a.stream.Write(frame)
 	return err
 }
 
-// hold keeps a frame for the next one to take along, or for letGo: each write
-// wakes the host, which then has a processor that the command could use.
-func (a *Agent) hold(frame []byte) {
+// sendLater queues a frame to be sent with the next one or by flush. Each write wakes the
+// host, which then uses a processor that the command could use.
+func (a *Agent) sendLater(frame []byte) {
 	a.wmu.Lock()
 	defer a.wmu.Unlock()
-	a.held = append(a.held, frame...)
+	a.delayed = append(a.delayed, frame...)
 }
 
-// letGo sends what is held.
-func (a *Agent) letGo() {
+// flush sends the queued frames.
+func (a *Agent) flush() {
 	a.wmu.Lock()
 	defer a.wmu.Unlock()
-	if len(a.held) > 0 {
-		a.stream.Write(a.held) // an error the read loop learns too
-		a.held = a.held[:0]
+	if len(a.delayed) > 0 {
+		a.stream.Write(a.delayed) // the read loop sees an error too
+		a.delayed = a.delayed[:0]
 	}
 }
 

@@ -8,32 +8,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// domains tells whether what runs here is kept apart: each spare, and each run that
-// has a new shell, starts in a Landlock domain of its own. The kernel keeps a
-// process in a domain from tracing, and from opening the memory of, processes outside
-// of it. What a run starts is inside, so the run can trace that.
+// domains says how well processes are isolated from each other. Each spare shell, and
+// each run with a new shell, starts in a Landlock domain of its own. The kernel forbids a
+// process in a domain to trace processes outside of it or to open their memory. The
+// processes that a run starts are inside its domain, so it can trace those.
 //
-// That is all that a domain is for here. It must handle something, and handles the
-// right that costs nothing to give back: to move files between directories, which is
-// granted everywhere. What a domain takes besides is mounting, which no box can.
+// A domain has no other purpose here. It must handle at least one right, and handles one
+// that it can grant again everywhere: to move files between directories. A domain also
+// forbids mounting, which no box can do anyway.
 //
-// Without a domain, as where the kernel has none or an engine's own profile of system
-// calls refuses them, no spare stands while a process of a run lives: see occupied.
-// The same goes for programs that may still gain privileges, as on the process
-// backend: a domain would take sudo from them.
+// Without domains, because the kernel has none or the engine's seccomp profile refuses
+// them, no spare shell runs while a process of a run lives: see occupied. The same holds
+// for programs that may still gain privileges, as on the process backend: a domain would
+// take sudo from them.
 type domains struct {
-	ruleset int  // each run's domain is made of it; -1: none
-	sealed  bool // no command can set the limits of another process
+	ruleset int  // the ruleset of each run's domain; -1: no domains
+	sealed  bool // commands cannot set the limits of other processes
 }
 
-// referVersion is the first version of Landlock that lets a domain move files
-// between directories at all.
+// referVersion is the first version of Landlock whose domains can allow moving files
+// between directories.
 const referVersion = 2
 
-// apart reports whether a spare may stand beside what runs.
+// apart reports whether a spare shell may run beside the processes of runs.
 func (d domains) apart() bool { return d.ruleset >= 0 && d.sealed }
 
-// findDomains finds out what there is. It changes nothing.
+// findDomains detects what the kernel and the filter allow. It changes nothing.
 func findDomains() domains {
 	d := domains{ruleset: -1, sealed: limitsSealed()}
 	privs, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
@@ -44,7 +44,7 @@ func findDomains() domains {
 	if errno != 0 || version < referVersion {
 		return d
 	}
-	// Of no ruleset: where the call is allowed, it says so.
+	// An invalid ruleset: EBADF means that the filter allows the call.
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, ^uintptr(0), 0, 0); errno != unix.EBADF {
 		return d
 	}
@@ -59,7 +59,7 @@ func findDomains() domains {
 // newRuleset returns a ruleset that forbids nothing.
 func newRuleset() (fd int, err error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_REFER}
-	// Of the attributes only the first, which every version knows.
+	// Only the first attribute, which every version knows.
 	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr.Handled_access_fs), 0)
 	if errno != 0 {
 		return -1, errno
@@ -78,8 +78,8 @@ func newRuleset() (fd int, err error) {
 	return int(n), nil
 }
 
-// limitsSealed reports whether the filter of system calls keeps programs from setting
-// limits of others, for which the kernel asks no more than the same user id.
+// limitsSealed reports whether the seccomp filter keeps programs from setting limits of
+// other processes. The kernel itself allows that to every process of the same user id.
 func limitsSealed() bool {
 	var core unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_CORE, nil, &core); err != nil {
@@ -88,5 +88,5 @@ func limitsSealed() bool {
 	return unix.Prlimit(unix.Getpid(), unix.RLIMIT_CORE, &core, nil) == unix.EPERM
 }
 
-// occupied reports whether a process of some run lives. The caller holds a.mu.
+// occupied reports whether any run has a living process. The caller holds a.mu.
 func (a *Agent) occupied() bool { return len(a.pids) > 0 || len(a.trees) > 0 || a.adopted(a.forkers) }

@@ -12,20 +12,20 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// sayFiles says which files are at places in the box.
-func (a *Agent) sayFiles(f wire.Frame) error {
+// reportFiles answers a Look: which files are at its paths.
+func (a *Agent) reportFiles(f wire.Frame) error {
 	var body wire.LookBody
 	if err := wire.Decode(f, &body); err != nil {
 		return err
 	}
 	if len(body.Paths) > wire.MaxLook {
-		return wire.Violation("%v at %d places", f.Kind, len(body.Paths))
+		return wire.Violation("%v of %d paths is longer than the limit of %d", f.Kind, len(body.Paths), wire.MaxLook)
 	}
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	seen := wire.SeenBody{Boot: strings.TrimSpace(string(boot))}
 	for _, name := range body.Paths {
 		if !path.IsAbs(name) {
-			return wire.Violation("%v at %.100q", f.Kind, name)
+			return wire.Violation("%v of the relative path %.100q", f.Kind, name)
 		}
 		seen.Files = append(seen.Files, stat(name))
 	}

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program is what is to be started.
+// program is a program to start.
 type program struct {
 	argv  []string
 	env   []string
 	dir   string
 	files fds
-	tty   bool // its input becomes its terminal
+	tty   bool // descriptor 0 becomes its controlling terminal
 }
 
-// fork starts a program as the leader of a session of its own, and in the domain of
-// its own that keeps other runs from it. It is what syscall.ForkExec does, which has
-// no place for a domain: to enter one on a thread and fork there would cost that
-// thread, and where a box is at its process limit the runtime gets no other.
+// fork starts a program as the leader of its own session, in its own Landlock domain,
+// which separates it from other runs. It does what syscall.ForkExec does. That cannot
+// enter a domain; entering one on a thread and forking there would use up the thread, and
+// at the box's process limit the runtime gets no other.
 //
-// Until the program runs, the child has our memory, which commands cannot trace.
-// The caller holds a.mu, so that the reaper does not take a child that fails.
+// Until the program runs, the child shares the agent's memory, which commands cannot
+// trace. The caller holds a.mu, so that the reaper does not reap a child that fails.
 func (a *Agent) fork(p *program) (pid int, err error) {
 	c, err := newChild(p, a.domains)
 	if err != nil {
@@ -49,15 +49,15 @@ func (a *Agent) fork(p *program) (pid int, err error) {
 	return int(upid), nil
 }
 
-// child is what a new process needs between its birth and its program. Both have it,
-// since they share our memory meanwhile.
+// child is what a new process needs between the clone and its program. It shares memory
+// with the agent meanwhile.
 type child struct {
 	argv, env []*byte
-	dir       *byte // nil: ours
+	dir       *byte // nil: the agent's
 	files     []int
-	spare     int     // a descriptor above all of ours that it needs
+	spare     int     // the next free descriptor above all that it needs
 	tty       uintptr // 0 or 1
-	domain    int     // a ruleset, or -1
+	domain    int     // a Landlock ruleset, or -1
 	failed    syscall.Errno
 }
 
@@ -87,10 +87,10 @@ func newChild(p *program, d domains) (*child, error) {
 	return c, nil
 }
 
-// start makes the process, which never comes back from here. As in package syscall,
-// the frame is the child's own: our thread stands still until the program runs, and
-// then leaves it at once. In between nothing may allocate, grow the stack or be
-// instrumented, and no variable may be declared, so all calls are to the kernel.
+// start creates the process, which never returns from here. As in package syscall, parent
+// and child share the stack frame: the parent's thread stands still until the program
+// runs. In between nothing may allocate, grow the stack or be instrumented, and no
+// variable may be declared, so all calls are system calls.
 //
 //go:noinline
 //go:norace
@@ -115,7 +115,7 @@ func (c *child) start() (pid uintptr, errno syscall.Errno) {
 			goto fail
 		}
 	}
-	// The ruleset first, and then all that others would be put on.
+	// Use the ruleset before its descriptor can be overwritten by the next loops.
 	if c.domain >= 0 {
 		if _, _, c.failed = syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(c.domain), 0, 0); c.failed != 0 {
 			goto fail
@@ -131,7 +131,7 @@ func (c *child) start() (pid uintptr, errno syscall.Errno) {
 		}
 	}
 	for i = 0; i < len(c.files); i++ {
-		if c.files[i] == i { // for dup3 that would be a mistake
+		if c.files[i] == i { // dup3 refuses equal descriptors
 			if _, _, c.failed = syscall.RawSyscall(unix.SYS_FCNTL, uintptr(i), unix.F_SETFD, 0); c.failed != 0 {
 				goto fail
 			}
@@ -155,12 +155,12 @@ fail:
 	}
 }
 
-// rawVfork makes a system call from which two processes return on one stack: it keeps
-// its return address where the child cannot overwrite it.
+// rawVfork makes a system call from which two processes return on one stack: it keeps its
+// return address where the child cannot overwrite it.
 func rawVfork(trap, a1, a2, a3 uintptr) (r1, errno uintptr)
 
-// What the runtime wants to be told of a fork: it holds signals back and lets no stack
-// grow meanwhile. These names it keeps for programs that fork by themselves.
+// The runtime's hooks around a fork, which block signals and stack growth. The runtime
+// exports these names for programs that fork by themselves.
 
 //go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
 func runtimeBeforeFork()

@@ -11,7 +11,7 @@ TEXT ·rawVfork(SB), NOSPLIT|NOFRAME, $0-48
 	MOVQ $0, R8
 	MOVQ $0, R9
 	MOVQ trap+0(FP), AX
-	POPQ R12 // the return address: the stack has what the child left there
+	POPQ R12 // the return address: the child overwrites it on the stack
 	SYSCALL
 	PUSHQ R12
 	CMPQ AX, $0xfffffffffffff001

@@ -19,7 +19,7 @@ TEXT ·faultsOnlyPC(SB), NOSPLIT, $0-8
 	RET
 
 // A signal handler, called as handler(DI signal, SI *siginfo, DX *ucontext). It
-// leaves these to the runtime's as they are. si_code is the third int of a siginfo.
+// passes them unchanged to the runtime's. si_code is the third int of a siginfo.
 TEXT faultsOnly<>(SB), NOSPLIT|NOFRAME, $0-0
 	CMPL 8(SI), $0
 	JLE  sent

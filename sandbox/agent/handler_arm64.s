@@ -19,7 +19,7 @@ TEXT ·faultsOnlyPC(SB), NOSPLIT, $0-8
 	RET
 
 // A signal handler, called as handler(R0 signal, R1 *siginfo, R2 *ucontext), with
-// the way back in R30. It leaves these to the runtime's as they are. si_code is the
+// the return address in R30. It passes them unchanged to the runtime's. si_code is the
 // third int of a siginfo.
 TEXT faultsOnly<>(SB), NOSPLIT|NOFRAME, $0-0
 	MOVW 8(R1), R3

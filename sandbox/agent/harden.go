@@ -16,38 +16,39 @@ import (
 )
 
 const (
-	// maxFiles is how many descriptors a command may have. Some programs close
-	// all that they could have, one by one, which takes minutes where an
-	// engine's limit is a billion.
+	// maxFiles is how many descriptors a command may open. Some programs close every
+	// possible descriptor one by one, which takes minutes if an engine's limit is a
+	// billion.
 	maxFiles = 65536
 
-	// The kernel counts these for a user and not for a box, and commands are mostly
-	// the user whose workspace it is. A limit is compared with the count of all that
-	// the user has: so one far below the user's own leaves the difference to the user,
-	// while boxes of one user still share what is below it.
+	// The kernel counts these per user and not per box, and commands mostly run as the
+	// user who owns the workspace. A limit is compared with the user's total. So a limit
+	// far below the user's own leaves the difference to the user, while the boxes of one
+	// user share what is below it.
 	//
-	// Each timer of timer_create takes one of the signals that may be pending, and a
-	// user has some four times as many on a machine of 1 GB. Message queues take
-	// 81,920 bytes each as they are made, of 819,200. Of locked memory the kernel
-	// counts for the user what is locked as shared memory; 8 MB are usual.
+	// Each timer of timer_create uses one of the signals that may be pending; a user has
+	// about four times as many on a machine of 1 GB. A message queue uses 81,920 bytes
+	// when it is created, of 819,200. Of locked memory the kernel counts for the user
+	// only locked shared memory; 8 MB are usual.
 	maxSignals = 1024
 	maxQueues  = 256 << 10
 	maxLocked  = 4 << 20
 
-	// warmThreads is what the Go runtime has needed at most, with room: at the
-	// box's process limit it could get no new one, and would die.
+	// warmThreads is more threads than the Go runtime was ever seen to need: at the box's
+	// process limit it could get no new one, and would crash.
 	warmThreads = 10
 )
 
-// initProcess reports whether we are the first process of a pid name space, and
-// may do what only that one may.
+// initProcess reports whether the agent is the first process of a pid name space, and may
+// do what only that one may.
 func initProcess() bool { return os.Getpid() == 1 }
 
-// harden makes the process what its package says. It comes before everything else.
+// harden protects the agent from commands, as the package comment says. Call it before
+// everything else.
 func harden() error {
 	if initProcess() {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-			return fmt.Errorf("make myself non-dumpable: %w", err)
+			return fmt.Errorf("make the agent non-dumpable: %w", err)
 		}
 		catchSignals()
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -56,17 +57,17 @@ func harden() error {
 	if err := lowerLimits(); err != nil {
 		return err
 	}
-	// What whoever started us left open or ignored is not for commands.
+	// Commands inherit neither open descriptors nor ignored signals of the agent's parent.
 	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	hearIgnored()
+	catchIgnored()
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), 4))
 	debug.SetGCPercent(50)
 	warmUp()
 	return nil
 }
 
-// catchSignals drains every signal that a process of our own name space can
-// send us.
+// catchSignals catches and drops every signal that a process of the same name space can
+// send.
 func catchSignals() {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c)
@@ -78,31 +79,31 @@ func catchSignals() {
 	}()
 }
 
-// sigaction is the kernel's, the same on all 64-bit Linux: handler, flags,
+// sigaction is the kernel's struct, the same on all 64-bit Linux: handler, flags,
 // restorer, mask.
 type sigaction [4]uint64
 
 // doNothingPC returns the address of a signal handler that does nothing.
 func doNothingPC() uintptr
 
-// faultsOnlyPC returns the address of a signal handler that calls runtimeHandler for
-// what the kernel says is a fault of this very thread, and drops what was sent.
+// faultsOnlyPC returns the address of a signal handler that calls runtimeHandler for real
+// faults of the current thread, and drops signals that a process sent.
 func faultsOnlyPC() uintptr
 
-// runtimeHandler is the address of the Go runtime's handler, which is the same for
-// all signals.
+// runtimeHandler is the address of the Go runtime's handler, which is the same for all
+// signals.
 //
 //lint:ignore U1000 faultsOnly reads it, which is assembly
 var runtimeHandler uint64
 
-// faults are the signals by which the kernel tells a thread of its own mistake. The
-// runtime takes one that was sent for that too, and dies, unless kill or tgkill sent
-// it. The kernel gives a mistake a positive code, lets no other process send one, and for
-// these signals also says of those that F_SETSIG asks for that they are none.
+// faults are the signals by which the kernel reports a fault of a thread. The runtime
+// would also treat one that a process sent as a fault, and crash, unless kill or tgkill
+// sent it. The kernel gives a real fault a positive code and lets no process send one to
+// another. For these signals it also gives no positive code to what F_SETSIG requests.
 var faults = []syscall.Signal{syscall.SIGILL, syscall.SIGTRAP, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSYS}
 
-// dropSentFaults keeps the runtime from hearing of faults that are none. What it has
-// said of the signal otherwise, such as the stack to take it on, holds on.
+// dropSentFaults keeps faults that processes send from the runtime. Everything else that
+// the runtime has set for the signal, such as its stack, stays.
 func dropSentFaults() {
 	for _, sig := range faults {
 		var has sigaction
@@ -113,20 +114,20 @@ func dropSentFaults() {
 	}
 }
 
-// catchRest gives a handler to the signals that the Go runtime leaves alone, 32
-// and 34. The kernel promises to keep signals without a handler from a PID 1, but
-// it only looks whether the main thread would take them: where that has them
-// blocked for a moment, as in any other handler, the next thread gets them and the
-// whole process dies. Ignoring them would not do: commands would inherit that. The
-// runtime's own handler would not either: it ends the process, as is the default.
+// catchRest installs a handler for the signals that the Go runtime leaves alone, 32 and
+// 34. The kernel promises to keep signals without a handler from a PID 1, but it only
+// checks whether the main thread would accept them: while that has them blocked, as in
+// any other handler, the next thread gets them and the whole process dies. Ignoring them
+// is no alternative, since commands would inherit that. Nor is the runtime's own handler:
+// it ends the process, as is the default.
 func catchRest() {
 	var nothing sigaction
-	rtSigaction(syscall.SIGUSR1, nil, &nothing) // for its flags: the signal stack, the restorer
+	rtSigaction(syscall.SIGUSR1, nil, &nothing) // to copy its flags: the signal stack, the restorer
 	nothing[0] = uint64(doNothingPC())
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
 		var has sigaction
 		rtSigaction(sig, nil, &has)
-		byDefault := has[0] == 0 || sig == syscall.SIGSTKFLT // which no kernel raises, and the runtime dies of
+		byDefault := has[0] == 0 || sig == syscall.SIGSTKFLT // no kernel raises it, and the runtime crashes on it
 		if byDefault && sig != syscall.SIGKILL && sig != syscall.SIGSTOP {
 			rtSigaction(sig, &nothing, nil)
 		}
@@ -138,9 +139,9 @@ func rtSigaction(sig syscall.Signal, set, get *sigaction) {
 	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), setSize, 0, 0)
 }
 
-// hearIgnored makes every signal that we inherited as ignored one that we catch:
-// a child starts with the default for those, but goes on ignoring the others.
-func hearIgnored() {
+// catchIgnored catches every signal that the agent inherited as ignored: a child starts
+// with the default for caught signals, but would inherit ignored ones.
+func catchIgnored() {
 	c := make(chan os.Signal, 1)
 	for sig := syscall.Signal(1); sig < 65; sig++ {
 		if signal.Ignored(sig) {
@@ -149,23 +150,23 @@ func hearIgnored() {
 	}
 }
 
-// lowerLimits sets what commands inherit. It only lowers, so it works whatever
-// the engine's own limits are.
+// lowerLimits sets the limits that commands inherit. It only lowers them, so it works
+// whatever the engine's own limits are.
 func lowerLimits() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
 		return fmt.Errorf("turn core dumps off: %w", err)
 	}
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return fmt.Errorf("read the limit of open files: %w", err)
+		return fmt.Errorf("read the limit on open files: %w", err)
 	}
 	files.Max = min(files.Max, maxFiles)
 	files.Cur = files.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return fmt.Errorf("lower the limit of open files to %d: %w", files.Max, err)
+		return fmt.Errorf("lower the limit on open files to %d: %w", files.Max, err)
 	}
 	if !initProcess() {
-		return nil // commands are the user's own, and share the user's quotas in any case
+		return nil // commands run as the user and share the user's quotas in any case
 	}
 	for _, l := range []struct {
 		which int
@@ -177,13 +178,13 @@ func lowerLimits() error {
 		{unix.RLIMIT_MEMLOCK, "bytes of locked memory", maxLocked},
 	} {
 		if err := lower(l.which, l.most); err != nil {
-			return fmt.Errorf("lower the limit of %s to %d: %w", l.what, l.most, err)
+			return fmt.Errorf("lower the limit on %s to %d: %w", l.what, l.most, err)
 		}
 	}
 	return nil
 }
 
-// lower lowers one limit, where it is not lower already.
+// lower lowers one limit, unless it is lower already.
 func lower(which int, most uint64) error {
 	var has unix.Rlimit
 	if err := unix.Getrlimit(which, &has); err != nil {
@@ -192,7 +193,7 @@ func lower(which int, most uint64) error {
 	return unix.Setrlimit(which, &unix.Rlimit{Cur: min(has.Cur, most), Max: min(has.Max, most)})
 }
 
-// warmUp makes the runtime start its threads now. They stay.
+// warmUp makes the runtime start its threads now. They stay for the life of the agent.
 func warmUp() {
 	var all sync.WaitGroup
 	all.Add(warmThreads)

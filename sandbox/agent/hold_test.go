@@ -19,13 +19,13 @@ func TestHeldFramesGoFirst(t *testing.T) {
 	var got writes
 	a := &Agent{stream: &got}
 	a.send([]byte("a"))
-	a.hold([]byte("b"))
-	a.hold([]byte("c"))
+	a.sendLater([]byte("b"))
+	a.sendLater([]byte("c"))
 	a.send([]byte("d"))
 	a.send([]byte("e"))
-	a.hold([]byte("f"))
-	a.letGo()
-	a.letGo()
+	a.sendLater([]byte("f"))
+	a.flush()
+	a.flush()
 	if want := (writes{"a", "bcd", "e", "f"}); !slices.Equal(got, want) {
 		t.Errorf("written is %q, want %q", got, want)
 	}

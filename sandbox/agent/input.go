@@ -11,9 +11,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// stdin carries a run's input to its pipe. What has arrived waits here, never
-// more than the window, so that the read loop does not wait for a command that
-// does not read.
+// stdin copies a run's input to its pipe. Input that has arrived is buffered here, at
+// most one window, so the read loop never waits for a command that does not read.
 type stdin struct {
 	run  *run
 	file *os.File
@@ -21,8 +20,8 @@ type stdin struct {
 	mu      sync.Mutex
 	wake    *sync.Cond
 	pending []byte
-	window  int // bytes that the host may still send
-	stale   int // of those not confirmed, how many came from a host that is gone
+	window  int // number of bytes that the host may still send
+	stale   int // number of unconfirmed bytes that an earlier host sent
 	ended   bool
 }
 
@@ -33,15 +32,16 @@ func newStdin(r *run, w *os.File) *stdin {
 	return s
 }
 
-// take stores what came. It is a violation where there is no input, or no room.
-func (s *stdin) take(p []byte) error {
+// accept buffers input. Input for a run without any, or beyond the window, is a
+// violation.
+func (s *stdin) accept(p []byte) error {
 	if s.file == nil {
-		return wire.Violation("Stdin for a run without any")
+		return wire.Violation("%v for a run without input", wire.Stdin)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(p) > s.window {
-		return wire.Violation("Stdin of %d bytes, where the window is %d", len(p), s.window)
+		return wire.Violation("%v of %d bytes is larger than the window of %d", wire.Stdin, len(p), s.window)
 	}
 	s.window -= len(p)
 	if !s.ended {
@@ -51,7 +51,7 @@ func (s *stdin) take(p []byte) error {
 	return nil
 }
 
-// end closes the input when all that is pending is written.
+// end closes the input after all pending bytes are written.
 func (s *stdin) end() {
 	if s.file == nil {
 		return
@@ -62,7 +62,7 @@ func (s *stdin) end() {
 	s.mu.Unlock()
 }
 
-// stop closes the input even where nobody takes what is pending.
+// stop closes the input even if pending bytes cannot be written.
 func (s *stdin) stop() {
 	s.end()
 	if s.file != nil {
@@ -70,8 +70,8 @@ func (s *stdin) stop() {
 	}
 }
 
-// copy writes what is pending. It ends with the input, or when nobody reads any
-// more; then the rest is confirmed unread, as a pipe would drop it.
+// copy writes pending bytes until the input ends. After the command has closed its input,
+// the rest is confirmed without being written, as a pipe would drop it.
 func (s *stdin) copy() {
 	defer s.file.Close()
 	broken := false
@@ -102,8 +102,8 @@ func (s *stdin) next() []byte {
 	return p
 }
 
-// confirm tells the host, unless it is not the one that sent the bytes, or the run
-// is over for it. The run's mu keeps the next host from coming in between.
+// confirm sends StdinTaken, but not for bytes that an earlier host sent, and not after
+// Exit. The run's mu keeps the next host from attaching in between.
 func (s *stdin) confirm(n int) {
 	r := s.run
 	r.mu.Lock()
@@ -121,8 +121,8 @@ func (s *stdin) confirm(n int) {
 	}
 }
 
-// renew gives the next host a window of its own. What the last one sent goes its
-// way, and the next one hears nothing of it.
+// renew gives the next host a whole window. Bytes that the last host sent are still
+// written, and the next host gets no confirmation of them.
 func (s *stdin) renew() {
 	if s.file == nil {
 		return
@@ -135,7 +135,7 @@ func (s *stdin) renew() {
 	s.window = wire.StdinWindow
 }
 
-// open reports whether a host may send anything.
+// open reports whether a host may send input.
 func (s *stdin) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

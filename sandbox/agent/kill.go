@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// settleTime is how long a tree may resist being killed one process at a
-	// time before a PID 1 takes the whole box.
+	// settleTime is how long a tree may resist being killed process by process before a
+	// PID 1 kills the whole box.
 	settleTime = 2 * time.Second
 
-	// giveUpTime is how long it goes on trying; what is left then waits in the
-	// kernel and cannot die yet.
-	giveUpTime = 5 * time.Second
+	// killTimeout is how long to go on trying. What is left then blocks in the kernel and
+	// cannot die yet.
+	killTimeout = 5 * time.Second
 
-	// pollTime is between two looks while a tree has its grace.
-	pollTime = 10 * time.Millisecond
+	// pollInterval is the pause between two scans while a tree has its grace period.
+	pollInterval = 10 * time.Millisecond
 )
 
-// kill ends a run's whole tree. It does not wait: the run's finish does.
+// kill starts to end a run's whole tree. It does not wait: the run's finish does.
 func (a *Agent) kill(r *run, grace time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,35 +29,36 @@ func (a *Agent) kill(r *run, grace time.Duration) {
 		return
 	}
 	r.killing = make(chan struct{})
-	a.holdSpares()
+	a.suspendSpares()
 	go func() {
-		a.askToEnd(r.tree, grace)
+		a.terminate(r.tree, grace)
 		a.destroy(r.tree)
-		a.releaseSpares()
+		a.resumeSpares()
 		close(r.killing)
 		a.refill()
 	}()
 }
 
-// askToEnd sends SIGTERM to every process of a tree and gives them time.
-func (a *Agent) askToEnd(t *tree, grace time.Duration) {
+// terminate sends SIGTERM to every process of a tree and waits up to grace for them to
+// end.
+func (a *Agent) terminate(t *tree, grace time.Duration) {
 	deadline := time.Now().Add(grace)
 	for i, p := range a.members(t) {
 		if i == 0 && grace <= 0 {
 			return
 		}
 		p.send(unix.SIGTERM)
-		p.send(unix.SIGCONT) // one that is stopped would not hear it
+		p.send(unix.SIGCONT) // a stopped process would not handle SIGTERM
 	}
 	for len(a.members(t)) > 0 && time.Now().Before(deadline) {
-		time.Sleep(pollTime)
+		time.Sleep(pollInterval)
 	}
 }
 
 func (a *Agent) members(t *tree) (list []proc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := a.take()
+	c := a.scan()
 	for pid, p := range c.procs {
 		if c.of[pid] == t && !p.zombie {
 			list = append(list, p)
@@ -66,7 +67,7 @@ func (a *Agent) members(t *tree) (list []proc) {
 	return list
 }
 
-// destroy kills a tree until two looks in a row find nothing of it.
+// destroy kills a tree until two scans in a row find no process of it.
 func (a *Agent) destroy(t *tree) {
 	began := time.Now()
 	for quiet := 0; quiet < 2; {
@@ -75,7 +76,7 @@ func (a *Agent) destroy(t *tree) {
 		case len(found) == 0 && settled:
 			quiet++
 			continue
-		case took > giveUpTime:
+		case took > killTimeout:
 			return
 		case initProcess() && (alone || took > settleTime):
 			a.emptyBox(t)
@@ -84,24 +85,24 @@ func (a *Agent) destroy(t *tree) {
 		for _, p := range found {
 			p.send(unix.SIGKILL)
 		}
-		time.Sleep(time.Millisecond) // dying takes the kernel a moment
+		time.Sleep(time.Millisecond) // the kernel takes a moment to end them
 	}
 }
 
-// freeze stops a tree, process by process, until two looks in a row find nothing
-// that is not stopped: only then does killing one not make it leave another. A
-// stray that turns out to be another run's, since it was about to become a
-// program when first seen, goes on.
+// freeze stops a tree, process by process, until two scans in a row find no process that
+// is not stopped: only then can none start another while it is killed. A stray that turns
+// out to be another run's, because it was executing a program when first seen, is
+// continued.
 func (a *Agent) freeze(t *tree) (found []proc, alone, settled bool) {
 	stopped := map[int]proc{}
 	began := time.Now()
 	for quiet := 0; quiet < 2 && time.Since(began) < settleTime; {
 		a.mu.Lock()
-		c := a.take()
+		c := a.scan()
 		a.mu.Unlock()
 		found, alone, settled = c.targets(t), c.alone(t), !c.unsettled
 		if alone && initProcess() {
-			return found, true, settled // all at once is quicker, and complete
+			return found, true, settled // killing all at once is faster and complete
 		}
 		quiet++
 		if !settled {
@@ -124,8 +125,8 @@ func (a *Agent) freeze(t *tree) (found []proc, alone, settled bool) {
 	return found, alone, settled
 }
 
-// emptyBox kills every process but ourselves, which no process of ours can
-// escape or outrun. Only a PID 1 may: anywhere else -1 means the whole host.
+// emptyBox kills every process but the agent at once; none can escape that. Only a PID 1
+// may: anywhere else -1 means the whole host.
 func (a *Agent) emptyBox(t *tree) {
 	if !initProcess() {
 		return
@@ -140,18 +141,18 @@ func (a *Agent) emptyBox(t *tree) {
 	unix.Kill(-1, unix.SIGKILL)
 }
 
-// endAll kills everything that descends from us. It holds a.mu no longer than
-// each look, since the reaper must go on.
+// endAll kills everything that descends from the agent. It holds a.mu only during each
+// scan, since the reaper must go on.
 func (a *Agent) endAll() {
 	defer a.names.remove()
-	a.holdSpares()
+	a.suspendSpares()
 	began := time.Now()
-	for quiet := 0; quiet < 2 && time.Since(began) < giveUpTime; {
+	for quiet := 0; quiet < 2 && time.Since(began) < killTimeout; {
 		if initProcess() {
 			unix.Kill(-1, unix.SIGKILL)
 		}
 		a.mu.Lock()
-		c := a.take()
+		c := a.scan()
 		a.mu.Unlock()
 		quiet++
 		if c.unsettled {

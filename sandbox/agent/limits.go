@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limits are what setrlimit sets, by its numbers.
+// limits are the limits of a process, by their RLIMIT numbers.
 type limits [16]unix.Rlimit
 
 var limitNames = strings.Fields("CPU FSIZE DATA STACK CORE RSS NPROC NOFILE MEMLOCK AS LOCKS SIGPENDING MSGQUEUE NICE RTPRIO RTTIME")
 
-// initialLimits are those that we had when this was first called, before any command.
+// initialLimits are the agent's limits at the first call, before any command.
 var initialLimits = sync.OnceValue(readLimits)
 
 func readLimits() (l limits) {
@@ -27,7 +27,7 @@ func readLimits() (l limits) {
 	return l
 }
 
-// lowered names the first limit that is lower than before, "" where none is.
+// lowered describes the first limit that is lower than before; "" if none is.
 func (l limits) lowered(before limits) string {
 	for i, is := range l {
 		if was := before[i]; is.Cur < was.Cur || is.Max < was.Max {
@@ -37,11 +37,11 @@ func (l limits) lowered(before limits) string {
 	return ""
 }
 
-// checkLimits ends the box where a command has lowered a limit of ours, which the
-// kernel allows to whoever has our user id and our filter of system calls does not.
-// With another filter it is asked before something is started, which has our limits,
-// and before we look for what is left over, for which we need descriptors. What was
-// lowered cannot be raised again. The caller does not hold a.mu.
+// checkLimits ends the box if a command has lowered a limit of the agent. The kernel
+// allows that to every process of the same user id; the box's own seccomp profile does
+// not. With another profile the limits are checked before a start, since what starts
+// inherits them, and before a scan for leftover processes, which needs descriptors. A
+// lowered limit cannot be raised again. The caller does not hold a.mu.
 func (a *Agent) checkLimits() {
 	if a.domains.sealed {
 		return
@@ -50,35 +50,35 @@ func (a *Agent) checkLimits() {
 	if what == "" {
 		return
 	}
-	sayLowered(what)
-	if !initProcess() { // else the kernel does it
+	reportLowered(what)
+	if !initProcess() { // otherwise the kernel does it
 		a.endAll()
 	}
 	os.Exit(1)
 }
 
-func sayLowered(what string) {
+func reportLowered(what string) {
 	fmt.Fprintf(os.Stderr, "warmbox agent: a command lowered %s for the agent, which cannot be undone, so the box ends; a seccomp profile that refuses prlimit64 for other processes prevents it\n", what)
 }
 
-// blindTime is how long an agent may be unable to look at its processes.
-const blindTime = giveUpTime
+// blindTime is how long the agent may be unable to scan its processes.
+const blindTime = killTimeout
 
-// openToLook opens a file of /proc. An error says that the process is gone, or lets
-// nobody look, and never that we lack a descriptor or memory: a look that fails for
-// want of those would find nothing, and nothing is what an ended run leaves behind.
-func openToLook(path string) (fd int, err error) {
-	for began := time.Now(); ; time.Sleep(lookSoon) {
+// openProc opens a file of /proc. An error means that the process is gone or denies
+// access, never that the agent lacks a descriptor or memory. A scan that failed for that
+// reason would find nothing, which would look as if an ended run had left nothing behind.
+func openProc(path string) (fd int, err error) {
+	for began := time.Now(); ; time.Sleep(rescanSoon) {
 		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != unix.EMFILE && err != unix.ENFILE && err != unix.ENOMEM && err != unix.EINTR {
 			return fd, err
 		}
 		if what := readLimits().lowered(initialLimits()); what != "" {
-			sayLowered(what)
+			reportLowered(what)
 			os.Exit(1)
 		}
 		if time.Since(began) > blindTime {
-			fmt.Fprintf(os.Stderr, "warmbox agent: cannot look at what runs here for %v (open %s: %v), so the box ends\n", blindTime, path, err)
+			fmt.Fprintf(os.Stderr, "warmbox agent: cannot scan the processes of the box for %v (open %s: %v), so the box ends\n", blindTime, path, err)
 			os.Exit(1)
 		}
 	}

@@ -15,8 +15,8 @@ const usage = `usage: agent serve --dial PATH
        agent serve --stdio
        agent dial @NAME --pid N`
 
-// Main is the agent's program: it returns the exit code, having said why on
-// stderr in one line where that is not 0.
+// Main is the agent's program. It returns the exit code; if that is not 0, it has written
+// one line with the reason to stderr.
 func Main(args []string) int {
 	if err := execute(args); err != nil {
 		fmt.Fprintln(os.Stderr, "warmbox agent:", err)
@@ -48,7 +48,7 @@ func serve(args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
 		return errors.New(usage)
 	}
-	// Before anything can run beside us.
+	// Before any other process can run in the box.
 	if err := harden(); err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func serve(args []string) error {
 	case *path != "":
 		return a.serve(newDialer(*path))
 	case *listen != "" && *peer >= 0:
-		door, err := newDoor(*listen, *peer)
+		l, err := newListener(*listen, *peer)
 		if err != nil {
 			return err
 		}
-		return a.serve(door)
+		return a.serve(l)
 	case *stdio:
-		return a.serve(&once{stream: stdioStream()})
+		return a.serve(&singleHost{stream: stdioStream()})
 	}
 	return errors.New(usage)
 }

@@ -13,19 +13,19 @@ import (
 // cgroupRoot is where engines mount the control group of a container.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// memoryEvents is the kernel's count of the processes of the box that it has killed
-// for want of memory. It is the box's and not a run's, so each run has it read when
-// it begins and when its shell ends: what happened before is not the run's. The
-// file stays open, since to open it would take longer than to read it, which takes
-// about a microsecond. Where there is none, the zero value, nothing is ever told.
+// memoryEvents reads the kernel's count of the processes of the box that it has killed
+// because memory ran out. The count is per box, not per run, so it is read when a run
+// begins and when its shell ends: earlier kills do not concern the run. The file stays
+// open, since opening it takes longer than reading it, about a microsecond. Without the
+// file, as in the zero value, no kill is ever reported.
 type memoryEvents struct {
 	file int // 0: none
 }
 
-// unread stands for a count that cannot be read.
+// unread is the count if it cannot be read.
 const unread = -1
 
-// open opens the file, of either version of control groups.
+// open opens the file of either version of control groups.
 func (m *memoryEvents) open(root string) {
 	for _, name := range []string{"memory.events", "memory/memory.oom_control"} {
 		fd, err := unix.Open(filepath.Join(root, name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -35,7 +35,7 @@ func (m *memoryEvents) open(root string) {
 		if m.file = fd; m.kills() != unread {
 			return
 		}
-		unix.Close(fd) // a kernel before 4.13, whose file does not count
+		unix.Close(fd) // a kernel before 4.13, whose file has no count
 		m.file = 0
 	}
 }
@@ -45,7 +45,7 @@ func (m *memoryEvents) kills() int {
 	if m.file == 0 {
 		return unread
 	}
-	var buf [1024]byte // a few lines of a word and a number
+	var buf [1024]byte // a few lines, each a word and a number
 	n, err := unix.Pread(m.file, buf[:], 0)
 	if err != nil {
 		return unread
@@ -60,11 +60,10 @@ func (m *memoryEvents) kills() int {
 	return unread
 }
 
-// roseAbove reports whether there are more than a count that was read before.
+// roseAbove reports whether the count has risen since it was read.
 func (m *memoryEvents) roseAbove(before int) bool { return before != unread && m.kills() > before }
 
-// others reports whether another run than this one has processes. The caller holds
-// a.mu.
+// others reports whether a run other than r has processes. The caller holds a.mu.
 func (a *Agent) others(r *run) bool {
 	for _, other := range a.runs {
 		if other != r && !other.gone.Load() {
@@ -74,6 +73,6 @@ func (a *Agent) others(r *run) bool {
 	return false
 }
 
-// sharedBox reports whether others had processes at any time since the run began,
-// which the kernel may have killed as well as its own. The caller holds a.mu.
+// sharedBox reports whether other runs had processes at any time since r began. The
+// kernel may have killed one of theirs instead of r's. The caller holds a.mu.
 func (a *Agent) sharedBox(r *run) bool { return r.shared || a.begun != r.nth }

@@ -87,7 +87,7 @@ func TestWhoIsToldOfMemory(t *testing.T) {
 	begin := func() *run {
 		last++
 		r := &run{agent: a, id: wire.ID{last}, tree: newTree(), memoryKills: a.memory.kills()}
-		r.note(int(last))
+		r.register(int(last))
 		return r
 	}
 	end := func(r *run, told, shared bool) {

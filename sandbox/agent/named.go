@@ -15,34 +15,34 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// names are the named shells. A named shell is no process but a state, a file
-// that bash writes at the end of each command and reads at the start of the next
-// (see bootstrap). So every command is an ordinary run, and one that is killed
-// leaves the shell as it was.
+// names are the named shells. A named shell is not a process but a state: a file that
+// bash writes at the end of each command and reads at the start of the next (see
+// bootstrap). So every command is an ordinary run, and a command that is killed leaves
+// the shell unchanged.
 //
-// The files are in a directory that only our user can enter. So can the commands:
-// what they make of it is their own affair, and nothing of it is ever more to us
-// than a file to rename.
+// Only the agent's user can enter the directory of the files. Commands have the same user
+// id and may change the files. That harms only themselves: the agent renames the files
+// and never interprets them.
 type names struct {
 	mu  sync.Mutex
-	dir string           // "" before the first
-	all map[string]*name // each that was ever used
+	dir string           // "" before the first use
+	all map[string]*name // every shell that was ever used
 }
 
 // name is a named shell.
 type name struct {
 	busy  bool // a command runs in it
-	saved bool // a state of it should be there
+	saved bool // its state has been saved
 }
 
 // named is one run's use of a named shell.
 type named struct {
 	*name
 	names *names
-	state string // the file with what the last command left
-	next  string // the file with what this one leaves
-	fresh bool   // there is nothing from a last command
-	trap  bool   // the command may set a trap on its own exit
+	state string // the file with the state after the last command
+	next  string // the file for the state after this command
+	fresh bool   // there is no state of a last command
+	trap  bool   // the command may set a trap on EXIT itself
 }
 
 func (n *names) busy(name string) bool {
@@ -51,8 +51,8 @@ func (n *names) busy(name string) bool {
 	return n.all[name] != nil && n.all[name].busy
 }
 
-// enter prepares a run in a named shell: bash reads the file that BASH_ENV names
-// before it runs its command.
+// enter prepares a run in a named shell: bash reads the file that BASH_ENV names before
+// its command.
 func (r *run) enter(p *program, body wire.StartBody) error {
 	if body.Shell == "" {
 		return nil
@@ -76,7 +76,7 @@ func (r *run) enter(p *program, body wire.StartBody) error {
 	return nil
 }
 
-// use makes the run the one that runs in the shell.
+// use reserves a named shell for a run.
 func (n *names) use(called string, env []string) (*named, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,19 +91,19 @@ func (n *names) use(called string, env []string) (*named, error) {
 	if n.all[called] == nil {
 		n.all[called] = &name{}
 	}
-	if n.all[called].busy { // with a run that its host has forgotten, and that ends
+	if n.all[called].busy { // with a run that its host has forgotten and that is ending
 		return nil, unix.EBUSY
 	}
 	u := &named{name: n.all[called], names: n, state: filepath.Join(n.dir, called)}
 	u.busy = true
-	u.next = u.state + "~"         // which is in no shell's name
-	file, err := os.Lstat(u.state) // a pipe in its place would hold the command up
+	u.next = u.state + "~"         // no shell's name contains "~"
+	file, err := os.Lstat(u.state) // opening a pipe in its place would block the command
 	u.fresh = err != nil || !file.Mode().IsRegular()
 	u.create()
 	return u, nil
 }
 
-// makeDir makes the directory, best in memory: a state is some kilobytes, written
+// makeDir creates the directory, preferably in memory: a state is some kilobytes, written
 // line by line.
 func (n *names) makeDir(env []string) (err error) {
 	for _, base := range []string{"/dev/shm", tempDir(env)} {
@@ -114,8 +114,8 @@ func (n *names) makeDir(env []string) (err error) {
 	return errnoOf(err)
 }
 
-// create makes the file to save to, which a command's umask could make unreadable.
-// Where it fails the state is not saved, and that is told.
+// create creates the file to save to, since a command's umask could make it unreadable.
+// If that fails, the state is not saved and the Exit says so.
 func (n *named) create() {
 	os.Remove(n.next)
 	if fd, err := unix.Open(n.next, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600); err == nil {
@@ -123,8 +123,8 @@ func (n *named) create() {
 	}
 }
 
-// tempDir finds the place for the states. Its name becomes part of scripts, so
-// that one which would have to be quoted there is not used.
+// tempDir returns the directory for the states. Its name becomes part of scripts, so one
+// that would need quoting is not used.
 func tempDir(env []string) string {
 	dir := "/tmp"
 	for _, v := range env {
@@ -139,7 +139,7 @@ func special(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-+,@", r))
 }
 
-// errnoOf finds the kernel's reason in an error of package os.
+// errnoOf returns the errno in an error of package os.
 func errnoOf(err error) error {
 	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno
@@ -147,8 +147,8 @@ func errnoOf(err error) error {
 	return unix.EIO
 }
 
-// settle ends the run's use of the shell and says what became of it. What a
-// killed command may have left is not taken.
+// settle ends the run's use of the shell and returns what became of its state. What a
+// killed command has written is discarded.
 func (n *named) settle(killed bool) string {
 	n.names.mu.Lock()
 	defer n.names.mu.Unlock()
@@ -169,7 +169,7 @@ func (n *named) settle(killed bool) string {
 	return wire.ShellKept
 }
 
-// whole reports whether a state was written to its end.
+// whole reports whether a state was written completely.
 func whole(path string) bool {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -185,8 +185,8 @@ func whole(path string) bool {
 	return string(last[:max(n, 0)]) == stateEnd+"\n"
 }
 
-// remove removes the states. It knows their names: what else somebody may have
-// put beside them is not ours.
+// remove removes the states by their names, and leaves other files in the directory
+// alone.
 func (n *names) remove() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

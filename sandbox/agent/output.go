@@ -13,20 +13,20 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// pump carries one output stream of a run to the host, each read in one frame.
+// pump copies one output stream of a run to the host, each read in one frame.
 type pump struct {
 	run     *run
 	kind    wire.Kind
 	file    *os.File
 	tty     bool
-	passed  int           // bytes, until the pipe is wide
-	wide    bool          // it is, or cannot be
-	flushed chan struct{} // answers a flush
+	passed  int           // bytes copied, until the pipe is enlarged
+	wide    bool          // the pipe is enlarged, or cannot be
+	flushed chan struct{} // receives the answer to a flush
 	closed  chan struct{} // closed when the last byte is sent
 }
 
-// A frame's header is put in front of where the output is read to. A pump that
-// waits holds no buffer.
+// frames are buffers with room for a frame's header in front of the output. A pump that
+// waits for output holds none.
 var frames = sync.Pool{New: func() any { return new([wire.HeaderLen + wire.MaxPayload]byte) }}
 
 type frameBuf = *[wire.HeaderLen + wire.MaxPayload]byte
@@ -35,12 +35,12 @@ func newPump(r *run, kind wire.Kind, f *os.File) *pump {
 	return &pump{run: r, kind: kind, file: f, tty: r.tty, flushed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// copy runs until nobody holds the pipe any more, or the terminal, which says
-// so by an error.
+// copy runs until no process holds the pipe or terminal any more. A terminal reports that
+// by an error.
 func (p *pump) copy() {
 	defer func() {
 		close(p.closed)
-		runtime.Gosched() // to the run, which may wait for nothing else
+		runtime.Gosched() // let the run continue, which may wait for this alone
 		p.file.Close()
 	}()
 	raw, err := p.file.SyscallConn()
@@ -63,7 +63,7 @@ func (p *pump) copy() {
 	}
 }
 
-// pass reads once and sends what there is.
+// pass reads once and sends what it has read.
 func (p *pump) pass(fd, most int) (n int, err error) {
 	buf := frames.Get().(frameBuf)
 	defer frames.Put(buf)
@@ -82,38 +82,38 @@ func (p *pump) pass(fd, most int) (n int, err error) {
 }
 
 const (
-	// widePipe is what a pipe holds through which much goes, in place of 64 KiB:
-	// whoever fills it waits less often for us. A pipe of all runs could not have
-	// it, since the kernel bounds what all pipes of a user hold, of all boxes.
+	// widePipe is the capacity of a pipe that carries much output, instead of 64 KiB: the
+	// writer then waits less often for the agent. It is not used for every pipe, since
+	// the kernel bounds the total capacity of all pipes of a user, across all boxes.
 	widePipe = 256 << 10
 
-	// widenAfter is when there is much.
+	// widenAfter is how many bytes count as much output.
 	widenAfter = 1 << 20
 )
 
-// widen counts what has passed, and makes the pipe of a flood a wide one.
+// widen counts the bytes copied, and enlarges a pipe that carries much.
 func (p *pump) widen(fd, n int) {
 	if p.wide || p.tty {
 		return
 	}
 	if p.passed += n; p.passed >= widenAfter {
 		p.wide = true
-		unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, widePipe) // where it may not it stays as it is
+		unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, widePipe) // on failure the pipe stays as it is
 	}
 }
 
-// print sends what the run printed, which stands behind the room for a header.
+// print sends output of the run. frame has room for the header in front of it.
 func (r *run) print(kind wire.Kind, frame []byte) {
-	if r.kept != nil {
-		r.agent.keeper.print(r.kept, kind, frame[wire.HeaderLen:])
+	if r.persistent != nil {
+		r.agent.persistence.print(r.persistent, kind, frame[wire.HeaderLen:])
 		return
 	}
 	wire.Put(frame, kind, r.id, len(frame)-wire.HeaderLen)
-	r.agent.send(frame) // without a host we still drain
+	r.agent.send(frame) // on an error the pipe is still drained
 }
 
-// flush returns when all that is in the pipe now is sent, or the pipe closed.
-// It comes through the read deadline, since only the pump may read.
+// flush returns when all that is in the pipe now is sent, or the pipe is closed. It
+// interrupts the pump by the read deadline, since only the pump may read.
 func (p *pump) flush() {
 	p.file.SetReadDeadline(time.Unix(1, 0))
 	select {
@@ -122,9 +122,8 @@ func (p *pump) flush() {
 	}
 }
 
-// answerFlush sends as much as the pipe holds and no more, or of a terminal as
-// much as it can hold: a process that
-// prints for ever must not keep its run from ending.
+// answerFlush sends as many bytes as the pipe holds and no more; of a terminal, as many
+// as it can hold. A process that prints forever must not keep its run from ending.
 func (p *pump) answerFlush(raw interface{ Control(func(uintptr)) error }) {
 	raw.Control(func(fd uintptr) {
 		have := ttyBuffer

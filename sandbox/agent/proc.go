@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proc is a process as the kernel shows it.
+// proc is a process as /proc shows it.
 type proc struct {
 	pid, ppid, pgid, sid int
 	threads              int
-	zombie               bool    // it has ended, all of it
-	headless             bool    // its first thread has ended and others go on
-	bare                 bool    // shows no environment, not even an empty one
-	args                 uintptr // where its arguments are in its memory
-	start                uint64  // clock ticks since boot: with the pid it names a process for good
+	zombie               bool    // all of its threads have ended
+	headless             bool    // its first thread has ended and others run
+	bare                 bool    // it shows no environment, not even an empty one
+	args                 uintptr // address of its arguments in its memory
+	start                uint64  // in clock ticks since boot; with the pid it identifies a process for good
 	name                 string
 }
 
-// maxEnviron bounds how much of a process's environment is read to find a mark.
-// The mark stands first, unless the program that started it sorted its own.
+// maxEnviron bounds how much of a process's environment is searched for a mark. The mark
+// is first, unless the program that started the process sorted the variables.
 const maxEnviron = 1 << 20
 
 func procPath(pid int, name string) string {
 	return "/proc/" + strconv.Itoa(pid) + "/" + name
 }
 
-// readProc reads /proc/PID/stat. The name in it may hold anything, also ")".
+// readProc parses /proc/PID/stat. The name in it may contain anything, also ")".
 func readProc(pid int) (p proc, ok bool) {
 	var buf [1024]byte
 	text := readInto(buf[:], procPath(pid, "stat"))
@@ -56,17 +56,17 @@ func readProc(pid int) (p proc, ok bool) {
 	return p, true
 }
 
-// children returns our own: what we adopted hangs on the main thread, and what we
-// started on the thread that forked. A child of ours can make siblings there too, with
-// CLONE_PARENT.
+// children returns the agent's own: adopted ones are listed for the main thread, started
+// ones for the thread that forked. With CLONE_PARENT a child can add siblings to that
+// thread too.
 func (a *Agent) children() []int { return childrenOn(a.forkers) }
 
-// childrenOn returns those on the main thread and on some others.
+// childrenOn returns the children of the main thread and of some others.
 func childrenOn(threads map[int]bool) []int {
 	self := os.Getpid()
 	list := childrenOf(self, self)
 	if !childrenListed() {
-		return list // which is all of them
+		return list // childrenOf has searched all processes
 	}
 	for tid := range threads {
 		if tid != self {
@@ -83,7 +83,7 @@ func childrenOf(pid, tid int) (list []int) {
 	if text == nil && !childrenListed() {
 		return searchChildren(pid)
 	}
-	if len(text) > len(buf)-16 { // there may be more
+	if len(text) > len(buf)-16 { // the list may be longer
 		text = readWhole(path)
 	}
 	for _, f := range bytes.Fields(text) {
@@ -94,14 +94,14 @@ func childrenOf(pid, tid int) (list []int) {
 	return list
 }
 
-// childrenListed reports whether the kernel lists children at all; some are
-// built without.
+// childrenListed reports whether the kernel lists children at all; it can be built
+// without.
 var childrenListed = sync.OnceValue(func() bool {
 	_, err := os.Stat(procPath(os.Getpid(), "task/"+strconv.Itoa(os.Getpid())+"/children"))
 	return err == nil
 })
 
-// searchChildren finds them among all processes.
+// searchChildren finds the children of a process by reading all processes.
 func searchChildren(pid int) (list []int) {
 	for _, name := range namesIn("/proc") {
 		if n, err := strconv.Atoi(name); err == nil {
@@ -127,12 +127,11 @@ func (p proc) kids() []int {
 	return list
 }
 
-// mark returns the mark in the environment that the process was started with,
-// "" where it has none. It is not sure of that for one that is just becoming
-// another program, which takes a while on a busy machine, nor for one that lets
-// nobody look: they show the same.
+// mark returns the mark in the environment that the process was started with, "" if it
+// has none. It is not sure for a process that is just executing another program, which
+// takes a while on a busy machine, nor for one that denies access: the two look the same.
 func (p proc) mark() (mark string, sure bool) {
-	for range 3 { // it may have begun and ended between two looks
+	for range 3 { // an execve may have begun and ended between two reads
 		text := p.environ()
 		if len(text) > 0 {
 			return findMark(text), true
@@ -144,8 +143,8 @@ func (p proc) mark() (mark string, sure bool) {
 	return "", true
 }
 
-// environ returns the environment as far as the mark, if that is in it. A thread that
-// has ended has none to show, so the others are asked.
+// environ returns the environment up to the mark, or all of it. A thread that has ended
+// shows none, so the others are read.
 func (p proc) environ() []byte {
 	if !p.headless {
 		return readEnviron(procPath(p.pid, "environ"))
@@ -159,7 +158,7 @@ func (p proc) environ() []byte {
 }
 
 func readEnviron(path string) []byte {
-	fd, err := openToLook(path)
+	fd, err := openProc(path)
 	if err != nil {
 		return nil
 	}
@@ -188,18 +187,18 @@ func findMark(environ []byte) string {
 	return ""
 }
 
-// age returns for how many seconds the process has run.
+// age returns the age of the process in seconds.
 func (p proc) age() float64 {
-	const ticks = 100 // a second: what Linux shows to programs, on every architecture
+	const ticks = 100 // per second: what Linux shows to programs on every architecture
 	var now unix.Timespec
 	unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
 	return float64(now.Nano())/1e9 - float64(p.start)/ticks
 }
 
-// send sends a signal to this very process, not to one that got its pid since.
+// send sends a signal to this process, never to a later one with the same pid.
 func (p proc) send(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil { // an old kernel, a filter that does not know the call, or it is gone
+	if err != nil { // an old kernel, a filter that refuses the call, or the process is gone
 		if p.lives() {
 			unix.Kill(p.pid, sig)
 		}
@@ -213,15 +212,15 @@ func (p proc) send(sig unix.Signal) {
 	}
 }
 
-// lives reports whether the process is there and has not ended.
+// lives reports whether the process exists and has not ended.
 func (p proc) lives() bool {
 	now, ok := readProc(p.pid)
 	return ok && now.start == p.start && !now.zombie
 }
 
-// readInto reads the beginning of a file without asking for its size.
+// readInto reads the beginning of a file with one read.
 func readInto(buf []byte, path string) []byte {
-	fd, err := openToLook(path)
+	fd, err := openProc(path)
 	if err != nil {
 		return nil
 	}
@@ -230,9 +229,9 @@ func readInto(buf []byte, path string) []byte {
 	return buf[:max(n, 0)]
 }
 
-// readWhole reads all of a file, or of what was there of its process.
+// readWhole reads a whole file, or as much as it can if the process ends meanwhile.
 func readWhole(path string) []byte {
-	fd, err := openToLook(path)
+	fd, err := openProc(path)
 	if err != nil {
 		return nil
 	}
@@ -244,7 +243,7 @@ func readWhole(path string) []byte {
 
 // namesIn lists a directory.
 func namesIn(path string) []string {
-	fd, err := openToLook(path)
+	fd, err := openProc(path)
 	if err != nil {
 		return nil
 	}

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// childSignals is told when children end. It is there before there are any.
+// childSignals receives a value when children have ended. Call it before starting any.
 func childSignals() <-chan os.Signal {
-	c := make(chan os.Signal, 1) // one is enough: each look takes all there are
+	c := make(chan os.Signal, 1) // one is enough: reapAll reaps all that have ended
 	signal.Notify(c, syscall.SIGCHLD)
 	return c
 }
 
-// reap waits for children, all of them and nowhere else: two places that wait
-// would take each other's.
+// reap waits for all children. No other place does: two places that wait would reap each
+// other's children.
 func (a *Agent) reap(ended <-chan os.Signal) {
 	for range ended {
 		a.reapAll()
@@ -44,17 +44,17 @@ func (a *Agent) reapAll() {
 	}
 }
 
-// look reaps a run's shell if it has ended.
-func (a *Agent) look(pid int) {
+// reapShell reaps a run's shell if it has ended.
+func (a *Agent) reapShell(pid int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.pids[pid] != nil { // else the pid may be another's by now
+	if a.pids[pid] != nil { // otherwise the pid may belong to another process by now
 		a.reapOne(pid)
 	}
 }
 
-// reapOne waits for a child that has ended, without waiting for it to end. Only
-// a PID 1 passes -1, any child.
+// reapOne reaps a child if it has ended, and does not wait for its end. Only a PID 1
+// passes -1, any child.
 func (a *Agent) reapOne(pid int) bool {
 	var st syscall.WaitStatus
 	pid, err := syscall.Wait4(pid, &st, syscall.WNOHANG, nil)
@@ -67,10 +67,10 @@ func (a *Agent) reapOne(pid int) bool {
 	r := a.pids[pid]
 	switch {
 	case r != nil:
-	case a.spares.bury(pid):
+	case a.spares.reaped(pid):
 		return true
 	default:
-		a.orphans.Broadcast() // it was some command's
+		a.orphans.Broadcast() // a process that a run left behind
 		return true
 	}
 	delete(a.pids, pid)

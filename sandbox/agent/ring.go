@@ -11,30 +11,29 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// A ring keeps the newest records of what all runs printed. Its memory is not of
-// the Go heap: it is taken as it fills, and the collector never waits for as much
-// again beside it. Places in it are counted from the first byte that it ever had.
+// A ring keeps the newest records of the output of all runs. Its memory is mapped, not of
+// the Go heap: the kernel provides it as it fills, and the garbage collector does not
+// double it. Positions count from the first byte ever written.
 //
-// A record is a head of 8 bytes, whose it is and how much of what, and the bytes.
-// With frames as they go over the wire, lines of forty bytes would fill it with
-// headers.
+// A record is a head of 8 bytes with run, kind and length, followed by the bytes. Storing
+// wire frames instead would fill the ring with headers where lines are short.
 type ring struct {
 	mem  []byte
-	tail int64 // of the oldest record
-	head int64 // behind the newest one
-	last int64 // of the newest one
+	tail int64 // position of the oldest record
+	head int64 // position behind the newest record
+	last int64 // position of the newest record
 }
 
-// record is a record's head.
+// record is the head of a record.
 type record struct {
 	run  uint32
 	kind wire.Kind // Stdout, Stderr, Exit or Closed
-	n    int       // bytes, of output only
+	n    int       // number of bytes; 0 for Exit and Closed
 }
 
 const (
 	recordLen = 8
-	kindShift = 24 // a record's length is below
+	kindShift = 24 // the kind is stored above this bit, the length below
 )
 
 func newRing(size int) (ring, error) {
@@ -42,10 +41,10 @@ func newRing(size int) (ring, error) {
 	return ring{mem: mem}, err
 }
 
-// fits reports whether there is room for a record of n bytes.
+// fits reports whether a record of n bytes fits.
 func (r *ring) fits(n int) bool { return r.head-r.tail+recordLen+int64(n) <= int64(len(r.mem)) }
 
-// add adds a record, for which there is room.
+// add appends a record. The caller has checked that it fits.
 func (r *ring) add(rec record, p []byte) {
 	r.last = r.head
 	r.putHead(r.last, rec)
@@ -53,8 +52,8 @@ func (r *ring) add(rec record, p []byte) {
 	r.head += recordLen + int64(len(p))
 }
 
-// extend adds bytes to the newest record, if it is of that kind and starts at or
-// behind a place.
+// extend appends bytes to the newest record if that has the same run and kind and starts
+// at position from or later.
 func (r *ring) extend(rec record, p []byte, from int64) bool {
 	if r.last < from || r.head == r.tail || !r.fits(len(p)) {
 		return false
@@ -70,8 +69,8 @@ func (r *ring) extend(rec record, p []byte, from int64) bool {
 	return true
 }
 
-// drop forgets the oldest record and returns what it was, and how many line feeds
-// were in it.
+// drop removes the oldest record. It returns the record and the number of line feeds in
+// it.
 func (r *ring) drop() (rec record, feeds int64) {
 	rec = r.record(r.tail)
 	for _, part := range r.parts(r.tail+recordLen, rec.n) {
@@ -109,7 +108,7 @@ func (r *ring) put(at int64, p []byte) {
 	}
 }
 
-// parts returns n bytes as they lie in memory: around its end there are two.
+// parts returns n bytes as slices of memory: two if they wrap around its end.
 func (r *ring) parts(at int64, n int) [2][]byte {
 	from := int(at % int64(len(r.mem)))
 	first := min(n, len(r.mem)-from)

@@ -17,45 +17,45 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// drainTime is how long the end of a run waits for its pipes to close after its
-// shell has ended: what follows a shell by a moment, as in `make > >(tee log)`,
-// is still output of the command; what holds the pipe for longer is left over.
+// drainTime is how long the end of a run waits for its pipes to close after its shell has
+// ended. Output that comes shortly after the shell's end, as in `make > >(tee log)`,
+// still belongs to the command. A process that holds the pipe for longer is left over.
 const drainTime = 100 * time.Millisecond
 
 // run is one command.
 type run struct {
-	agent *Agent
-	id    wire.ID
-	pid   int // of its shell
-	tree  *tree
-	kept  *kept // nil where the box ends with its host
-	began time.Time
+	agent      *Agent
+	id         wire.ID
+	pid        int // its shell's
+	tree       *tree
+	persistent *persistentRun // nil if the box ends with its host
+	began      time.Time
 
-	memoryKills int  // that the box had before it began, see memoryEvents
-	nth         int  // of all runs; like shared, set by note
-	shared      bool // others had processes when it began
-	gone        atomic.Bool
+	memoryKills int         // the box's count before the run began, see memoryEvents
+	nth         int         // its number among all runs; like shared, set by register
+	shared      bool        // other runs had processes when it began
+	gone        atomic.Bool // it has no process left
 
 	stdin  *stdin
 	out    []*pump
 	tty    bool
-	named  *named          // nil where it runs in no named shell
-	spare  *spare          // nil where its shell was started for it
-	status chan exitStatus // has the shell's, once it is reaped
+	named  *named          // nil if it runs in no named shell
+	spare  *spare          // nil if its shell was started for it
+	status chan exitStatus // receives the shell's, once it is reaped
 
 	mu       sync.Mutex
 	exitSent bool
-	killing  chan struct{} // not nil once a kill is under way; closed when it is done
+	killing  chan struct{} // nil until a kill begins; closed when it is done
 }
 
-// exitStatus is what the kernel said of a shell.
+// exitStatus is how a shell ended, according to the kernel.
 type exitStatus struct {
 	wait       syscall.WaitStatus
-	memoryKill bool // the kernel killed a process of the box for want of memory meanwhile
+	memoryKill bool // meanwhile the kernel killed a process of the box because memory ran out
 	shared     bool // other runs had processes meanwhile
 }
 
-// start starts a run, or refuses it.
+// start carries out a Start: it starts the run or refuses it.
 func (a *Agent) start(f wire.Frame) error {
 	var body wire.StartBody
 	if err := wire.Decode(f, &body); err != nil {
@@ -70,8 +70,8 @@ func (a *Agent) start(f wire.Frame) error {
 	if err := body.Check(); err != nil {
 		return err
 	}
-	if a.keeper != nil {
-		if err := a.keeper.check(f.Run, body); err != nil {
+	if a.persistence != nil {
+		if err := a.persistence.check(f.Run, body); err != nil {
 			return err
 		}
 	} else if a.names.busy(body.Shell) {
@@ -83,10 +83,10 @@ func (a *Agent) start(f wire.Frame) error {
 		errno, _ := err.(syscall.Errno)
 		return a.sendJSON(wire.Refused, f.Run, wire.RefusedBody{Step: step, Errno: int(errno)})
 	}
-	if a.keeper != nil {
-		a.keeper.begin(r, body.Tag)
+	if a.persistence != nil {
+		a.persistence.begin(r, body.Tag)
 	}
-	err = r.tellStarted()
+	err = r.reportStarted()
 	for _, p := range r.out {
 		go p.copy()
 	}
@@ -94,43 +94,42 @@ func (a *Agent) start(f wire.Frame) error {
 	return err
 }
 
-// tellStarted says that the command runs. On a spare most have ended before a host
-// could make anything of it, and so it goes with what comes next, or after
-// spareWait.
-func (r *run) tellStarted() error {
+// reportStarted sends Started. Most commands on a spare shell end before a host could
+// make use of the frame, so it is sent with the next frame or after slowRunDelay.
+func (r *run) reportStarted() error {
 	a, body := r.agent, wire.StartedBody{Pid: r.pid}
 	if r.spare != nil {
-		// Behind what is held, or the end of another run stops the timer and lets
-		// go of nothing.
-		defer a.spares.late.Reset(spareWait)
+		// Set the timer after queueing the frame. Otherwise the end of another run could
+		// stop the timer before and flush nothing.
+		defer a.spares.late.Reset(slowRunDelay)
 	}
-	if r.spare == nil || a.keeper != nil {
+	if r.spare == nil || a.persistence != nil {
 		return a.sendJSON(wire.Started, r.id, body)
 	}
 	frame, err := wire.AppendJSON(nil, wire.Started, r.id, body)
 	if err == nil {
-		a.hold(frame)
+		a.sendLater(frame)
 	}
 	return err
 }
 
-// spawn gives the run a shell.
+// spawn gives the run a shell, a spare one if possible.
 func (r *run) spawn(body wire.StartBody) (step string, err error) {
-	if k := r.agent.keeper; k != nil && k.full() {
+	if k := r.agent.persistence; k != nil && k.full() {
 		return wire.StepExec, syscall.EAGAIN
 	}
 	dir, err := r.agent.resolve(body.Dir)
 	if err != nil {
 		return wire.StepDir, err
 	}
-	r.memoryKills = r.agent.memory.kills() // before anything of it can be killed
-	if r.takeSpare(dir, body) {
+	r.memoryKills = r.agent.memory.kills() // before any process of the run can be killed
+	if r.claimSpare(dir, body) {
 		return "", nil
 	}
 	return r.spawnNew(dir, body)
 }
 
-// spawnNew makes what the run needs and starts a shell for it.
+// spawnNew opens the run's descriptors and starts a new shell for it.
 func (r *run) spawnNew(dir string, body wire.StartBody) (step string, err error) {
 	r.agent.checkLimits()
 	p := program{dir: dir, env: r.environ(body.Env), tty: r.tty}
@@ -153,8 +152,8 @@ func (r *run) spawnNew(dir string, body wire.StartBody) (step string, err error)
 	return "", nil
 }
 
-// resolve finds out whether a command can run in dir, which the fork alone
-// would not tell from a shell that is not there.
+// resolve checks that a command can run in dir. The error of the fork alone would not
+// distinguish a bad directory from a missing shell.
 func (a *Agent) resolve(dir string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(a.dir, dir)
@@ -169,11 +168,11 @@ func (a *Agent) resolve(dir string) (string, error) {
 	return dir, unix.Access(dir, unix.X_OK)
 }
 
-// fds are what a command gets, in the order of its descriptors. They are plain
-// numbers: an os.File would ask the kernel about each of them.
+// fds are a command's descriptors, in order. They are plain numbers because an os.File
+// would cost a system call each.
 type fds []uintptr
 
-// close closes all but one, each once.
+// close closes all of them once, except one.
 func (f fds) close(but uintptr) {
 	for i, fd := range f {
 		if fd != but && !slices.Contains(f[:i], fd) {
@@ -182,8 +181,8 @@ func (f fds) close(but uintptr) {
 	}
 }
 
-// pipes makes the pipes of a run without a terminal. Without input the command
-// reads the agent's own /dev/null.
+// pipes opens the pipes of a run without a terminal. Without input the command reads the
+// agent's own /dev/null.
 func (r *run) pipes(p *program, body wire.StartBody) error {
 	if r.tty {
 		return nil
@@ -205,7 +204,7 @@ func (r *run) pipes(p *program, body wire.StartBody) error {
 	return nil
 }
 
-// command finds the arguments that make the shell run the command.
+// command sets the arguments that make the shell run the command.
 func (r *run) command(p *program, body wire.StartBody) error {
 	cmd := body.Cmd
 	if r.named != nil {
@@ -222,8 +221,8 @@ func (r *run) command(p *program, body wire.StartBody) error {
 	return nil
 }
 
-// pipe appends the command's end of a new pipe, which blocks as programs expect,
-// and returns the agent's, which waits in the poller.
+// pipe appends the command's end of a new pipe, which blocks as programs expect. It
+// returns the agent's end, which is non-blocking and uses the runtime's poller.
 func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
@@ -237,7 +236,7 @@ func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 	return os.NewFile(uintptr(fd[0]), "pipe"), nil
 }
 
-// begin starts the shell and notes it before anybody can reap it.
+// begin starts the shell and registers it before it can be reaped.
 func (r *run) begin(p *program, _ wire.StartBody) error {
 	a := r.agent
 	a.mu.Lock()
@@ -250,13 +249,13 @@ func (r *run) begin(p *program, _ wire.StartBody) error {
 		return err
 	}
 	r.tree.forker = a.forker
-	r.note(pid)
+	r.register(pid)
 	preferForOOM(pid)
 	return nil
 }
 
-// note notes the run's shell. The caller holds a.mu.
-func (r *run) note(pid int) {
+// register records the run's shell. The caller holds a.mu.
+func (r *run) register(pid int) {
 	a := r.agent
 	r.pid, r.began = pid, time.Now()
 	r.tree.sessions[pid] = true
@@ -268,8 +267,8 @@ func (r *run) note(pid int) {
 	}
 }
 
-// preferForOOM makes the kernel take a command rather than the agent when the
-// box has no memory left. Raising the value is always allowed.
+// preferForOOM makes the kernel kill a command rather than the agent when the box runs
+// out of memory. Raising the value is always allowed.
 func preferForOOM(pid int) {
 	fd, err := unix.Open(procPath(pid, "oom_score_adj"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -279,14 +278,15 @@ func preferForOOM(pid int) {
 	unix.Close(fd)
 }
 
-// environ is the command's environment: the host's for all runs, that of this
-// one, and the mark by which its processes are known when they have left it.
+// environ returns the command's environment: the host's variables for all runs, those of
+// this run, and the mark by which the run's processes are recognized after they have left
+// it.
 func (r *run) environ(env []string) []string {
-	return latest(slices.Concat([]string{r.tree.mark}, r.agent.env, env))
+	return lastOfEach(slices.Concat([]string{r.tree.mark}, r.agent.env, env))
 }
 
-// latest keeps of the variables of one name the last.
-func latest(all []string) []string {
+// lastOfEach keeps the last of the variables of each name.
+func lastOfEach(all []string) []string {
 	last := make(map[string]int, len(all))
 	for i, v := range all {
 		name, _, _ := strings.Cut(v, "=")
@@ -302,7 +302,7 @@ func latest(all []string) []string {
 	return kept
 }
 
-// finish sends the run's end when its shell has ended and its output is sent.
+// finish reports the run's end after its shell has ended and its output is sent.
 func (r *run) finish(body wire.StartBody) {
 	st := r.await()
 	if r.spare != nil && r.restart(st, body) {
@@ -314,7 +314,7 @@ func (r *run) finish(body wire.StartBody) {
 		r.agent.replaceSpare()
 		r.awaitClosed()
 		r.agent.awaitGone(r.tree)
-		r.tellClosed()
+		r.reportClosed()
 	}
 	r.agent.mu.Lock()
 	delete(r.agent.runs, r.id)
@@ -326,8 +326,8 @@ func (r *run) finish(body wire.StartBody) {
 	}
 }
 
-// await returns how the shell ended. Most do when nobody holds their output any more,
-// and that is heard of before the signal is.
+// await returns how the shell ended. Most shells end when the last process that holds
+// their output does, and the end of the output is seen before SIGCHLD is.
 func (r *run) await() exitStatus {
 	for _, p := range r.out {
 		select {
@@ -336,11 +336,11 @@ func (r *run) await() exitStatus {
 		case <-p.closed:
 		}
 	}
-	r.agent.look(r.pid)
+	r.agent.reapShell(r.pid)
 	return <-r.status
 }
 
-// end tells how the shell ended, and reports whether it left anything behind.
+// end sends Exit, and reports whether the run left anything behind.
 func (r *run) end(st exitStatus) (open bool) {
 	r.stdin.stop()
 	r.drain()
@@ -358,12 +358,12 @@ func (r *run) end(st exitStatus) (open bool) {
 	}
 	body.More = max(0, len(leftover)-wire.MaxLeftover)
 	body.Leftover = leftover[:len(leftover)-body.More]
-	r.tellExit(body)
+	r.reportExit(body)
 	return open
 }
 
-// drain waits until both pipes are closed, or until all that was in them when
-// the time was up is sent.
+// drain waits until both pipes are closed or drainTime has passed. After that time it
+// returns when all that was then in the pipes is sent.
 func (r *run) drain() {
 	if r.closed() {
 		return
@@ -374,7 +374,7 @@ func (r *run) drain() {
 		select {
 		case <-p.closed:
 		case <-timer.C:
-			timer.Reset(0) // for the other one as well
+			timer.Reset(0) // the other pipe's time is up as well
 			p.flush()
 		}
 	}
@@ -397,7 +397,8 @@ func (r *run) awaitClosed() {
 	}
 }
 
-// awaitKill decides that the exit goes out now; a kill under way is waited for.
+// awaitKill marks that Exit is sent now, so no kill can begin any more. It waits for a
+// kill that is under way.
 func (r *run) awaitKill() (killed bool) {
 	r.mu.Lock()
 	r.exitSent = true
@@ -422,26 +423,26 @@ func exitBody(st exitStatus) wire.ExitBody {
 	return body
 }
 
-// tellExit says how the run's shell ended.
-func (r *run) tellExit(body wire.ExitBody) {
-	if r.kept == nil {
+// reportExit sends Exit, or records it for the host of a persistent box.
+func (r *run) reportExit(body wire.ExitBody) {
+	if r.persistent == nil {
 		r.agent.sendJSON(wire.Exit, r.id, body)
 		return
 	}
 	body.TookMillis = max(1, time.Since(r.began).Milliseconds())
-	frame, _ := wire.AppendJSON(nil, wire.Exit, r.id, body) // it is numbers, and few short names
-	r.agent.keeper.exited(r.kept, frame, body.Open)
+	frame, _ := wire.AppendJSON(nil, wire.Exit, r.id, body) // cannot fail: numbers and a few short names
+	r.agent.persistence.exited(r.persistent, frame, body.Open)
 }
 
-func (r *run) tellClosed() {
-	if r.kept != nil {
-		r.agent.keeper.closed(r.kept)
+func (r *run) reportClosed() {
+	if r.persistent != nil {
+		r.agent.persistence.closed(r.persistent)
 		return
 	}
 	r.agent.send(wire.Append(nil, wire.Closed, r.id, nil))
 }
 
-// release gives back what a run took that never started.
+// release closes what a run that never started has opened.
 func (r *run) release() {
 	r.stdin.end()
 	for _, p := range r.out {

@@ -8,24 +8,24 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// signal sends a signal to every process of a run, each once.
+// signal sends a signal to every process of a run, once to each.
 //
-// It goes to process groups rather than to processes: the kernel delivers it to
-// a whole group at one moment, so that nobody escapes by forking meanwhile, and
-// what a handler starts is not hit by it. A group lies within one session, and a
-// session within one run, so no other run's process is ever in it. The second
-// look finds who was just making a group of its own.
+// It signals process groups rather than processes: the kernel delivers the signal to a
+// whole group at one moment, so no process escapes by forking meanwhile, and what a
+// handler starts does not get it. A group lies within one session, and a session within
+// one run, so no process of another run is in it. The second scan finds a process that
+// was just making a group of its own.
 //
-// While a.mu is held no child of ours is reaped, and none of their numbers is
-// given away.
+// While a.mu is held no child of the agent is reaped, so the kernel reuses none of their
+// pids.
 func (a *Agent) signal(t *tree, sig unix.Signal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sent := map[int]bool{unix.Getpgrp(): true}
 	for range 2 {
-		c := a.take()
+		c := a.scan()
 		for pid, p := range c.procs {
-			// Group 0 is of another name space, and -1 would mean everybody.
+			// Group 0 is of another name space, and -1 would mean every process.
 			if c.of[pid] != t || p.pgid <= 1 || sent[p.pgid] {
 				continue
 			}

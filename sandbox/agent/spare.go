@@ -17,47 +17,47 @@ import (
 )
 
 const (
-	// spareRoom is how long a command for a spare can be. It is memory of each
-	// spare, and what a longer command does takes longer than a shell to start.
+	// spareRoom bounds a command for a spare shell, in bytes. Each spare shell reserves
+	// that much memory, and a longer command takes more time than a shell takes to start.
 	spareRoom = 8 << 10
 
-	// spareText bounds what a spare is told besides. A socket holds it at once.
+	// spareText bounds the script that a spare shell is sent. A socket buffers that much
+	// at once.
 	spareText = 64 << 10
 )
 
-// spare is a shell that was started before its command came.
+// spare is a shell that was started before its command arrived.
 //
-// It is started as `bash -c TEXT` like any other, with a text that only keeps
-// room, and stops before that in the file that BASH_ENV names, waiting at a
-// socket. Its command is then written over the text where the kernel put it, in
-// the shell's own memory: bash looks at its argument when its start-up files are
-// done. So the command is what `bash -c` was given, and not the argument of an
-// eval, which would show: in error messages, in the trace of `set -x`, in exit
-// codes, and since a shell replaces itself by its last program only where that is
-// all there is to do, in its processes. What still shows is in the comment of
-// the package.
+// It is started as `bash -c TEXT` like any other, where TEXT only reserves memory. Before
+// bash runs TEXT it reads the file that BASH_ENV names, in which it waits at a socket.
+// The agent writes the command over TEXT at the address where the kernel put it in the
+// shell's memory: bash reads its argument only after its start-up files. So the command
+// is the argument of `bash -c`, not that of an eval. An eval would show: in error
+// messages, in the trace of `set -x` and in exit codes. It would also show in the
+// processes, since a shell replaces itself by its last program only if nothing else is
+// left to do. The package comment lists what still shows.
 //
-// Commands have the spare's user id. What waits is kept from them all the same: it
-// is in a domain of its own (see domains), so they can neither trace it nor open what
-// it has, and where there are no domains it does not wait while any of them lives. One
-// into whose output a command has written is not used. Nothing keeps commands from
-// sending it signals, and where one has killed it a new shell is taken, nor from
-// setting its priority and its processors. Where a run is killed the spares are too.
+// Commands have the spare shell's user id, and are still kept from it: it is in a
+// Landlock domain of its own (see domains), so they can neither trace it nor open its
+// descriptors and memory. Without domains no spare shell runs while any command lives. A
+// spare shell into whose output a command has written is not used. Commands can still
+// signal it (a new shell is started if one has killed it) and set its priority and
+// processors. When a run is killed, the spare shells are too.
 type spare struct {
 	pid  int
 	tree *tree
-	talk *os.File // what it waits at
+	talk *os.File // the socket at which it waits
 	out  [2]*os.File
 
-	text uintptr // where its command goes
-	home string  // its directory, as the kernel names it
+	text uintptr // the address of its command
+	home string  // its working directory, as the kernel names it
 
-	waits bool // it is ready; like gone, guarded by the agent's mu
-	gone  bool // it is not to be used
+	idle      bool // it waits for a command; like discarded, guarded by the agent's mu
+	discarded bool // it must not be used
 }
 
-// spareScript is what a spare does before its command. The last line leaves in $_
-// what it is in a new shell.
+// spareScript is what a spare shell runs before its command. The last line sets $_ to its
+// value in a new shell.
 const spareScript = `\exec 4<&-
 \builtin printf . >&3
 \builtin read -r -u 3 -N 1000000 BASH_ENV
@@ -66,16 +66,16 @@ const spareScript = `\exec 4<&-
 \builtin : %s
 `
 
-// roomKeeper is the text that a command is written over. Were that in vain, it
-// would run the command all the same.
-var roomKeeper = fmt.Sprintf("%-*s", spareRoom, `eval -- "$BASH_EXECUTION_STRING"`)
+// placeholder is the text that the command is written over. If it were run all the same,
+// it would still run the command.
+var placeholder = fmt.Sprintf("%-*s", spareRoom, `eval -- "$BASH_EXECUTION_STRING"`)
 
-// bashEnv is as long as a mark, by which it is replaced once bash has read it:
-// then /proc/PID/environ is a new shell's.
+// bashEnv is as long as a mark, which replaces it after bash has read it: then
+// /proc/PID/environ is like that of a new shell.
 var bashEnv = fmt.Sprintf("BASH_ENV=%s/dev/fd/4", strings.Repeat("/", markLen-len("BASH_ENV=/dev/fd/4")))
 
-// spareFile returns the script as a file that nobody can change: for a moment of
-// each spare's life others can open it.
+// spareFile returns the script as a file that cannot be changed: for a moment of each
+// spare shell's life, other processes can open it.
 func spareFile(shell string) (fd int, err error) {
 	fd, err = unix.MemfdCreate("spare", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -92,7 +92,7 @@ func spareFile(shell string) (fd int, err error) {
 	return fd, nil
 }
 
-// newSpare starts one. The caller holds a.mu.
+// newSpare starts a spare shell. The caller holds a.mu.
 func (a *Agent) newSpare(script int) (*spare, error) {
 	s := &spare{tree: newTree()}
 	files := fds{a.null}
@@ -113,8 +113,8 @@ func (a *Agent) newSpare(script int) (*spare, error) {
 	unix.SetNonblock(ends[0], true)
 	s.talk = os.NewFile(uintptr(ends[0]), "spare")
 	files = append(files, uintptr(ends[1]))
-	env := latest(slices.Concat([]string{bashEnv}, a.env))
-	s.pid, err = a.fork(&program{argv: []string{a.shell.path, "-c", roomKeeper}, env: env, dir: a.dir, files: append(files, uintptr(script))})
+	env := lastOfEach(slices.Concat([]string{bashEnv}, a.env))
+	s.pid, err = a.fork(&program{argv: []string{a.shell.path, "-c", placeholder}, env: env, dir: a.dir, files: append(files, uintptr(script))})
 	if err != nil {
 		s.close()
 		return nil, err
@@ -124,7 +124,7 @@ func (a *Agent) newSpare(script int) (*spare, error) {
 	return s, nil
 }
 
-// close gives back what the agent has of a spare that no run took.
+// close closes the agent's descriptors of a spare shell that no run has claimed.
 func (s *spare) close() {
 	for _, f := range []*os.File{s.talk, s.out[0], s.out[1]} {
 		if f != nil {
@@ -133,17 +133,17 @@ func (s *spare) close() {
 	}
 }
 
-var errNoSpare = errors.New("not a shell that can be a spare")
+var errNoSpare = errors.New("the shell cannot be used as a spare")
 
-// await waits until the spare waits, and finds the place for its command.
+// await waits until the spare shell is idle, and finds the address for its command.
 func (s *spare) await(shell string) error {
-	var word [1]byte
-	if _, err := s.talk.Read(word[:]); err != nil {
+	var ready [1]byte
+	if _, err := s.talk.Read(ready[:]); err != nil {
 		return err
 	}
 	p, ok := readProc(s.pid)
 	began := shell + "\x00-c\x00"
-	was := []byte(began + roomKeeper + "\x00" + bashEnv)
+	was := []byte(began + placeholder + "\x00" + bashEnv)
 	is := make([]byte, len(was))
 	if n, err := peek(s.pid, p.args, is); !ok || err != nil || n < len(is) || !bytes.Equal(is, was) {
 		return errNoSpare
@@ -156,14 +156,14 @@ func (s *spare) await(shell string) error {
 	return poke(s.pid, p.args+uintptr(len(was)-len(bashEnv)), []byte(s.tree.mark))
 }
 
-// peek reads another process's memory.
+// peek reads memory of another process.
 func peek(pid int, at uintptr, p []byte) (int, error) {
 	local := []unix.Iovec{{Base: &p[0]}}
 	local[0].SetLen(len(p))
 	return unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: at, Len: len(p)}}, 0)
 }
 
-// poke writes another process's memory, all of p or nothing that counts.
+// poke writes memory of another process. A partial write is an error.
 func poke(pid int, at uintptr, p []byte) error {
 	local := []unix.Iovec{{Base: &p[0]}}
 	local[0].SetLen(len(p))
@@ -174,13 +174,13 @@ func poke(pid int, at uintptr, p []byte) error {
 	return err
 }
 
-// give makes the spare run a command. Where it fails the spare is as good as dead.
-// The caller holds a.mu, so that the pid is still the spare's.
-func (s *spare) give(dir string, body wire.StartBody) error {
+// assign makes the spare shell run a command. After an error the spare shell cannot be
+// used. The caller holds a.mu, so that the pid is still the spare shell's.
+func (s *spare) assign(dir string, body wire.StartBody) error {
 	if !s.silent() {
 		return errNoSpare
 	}
-	var command [spareRoom]byte // zeros to the end, where the room keeper was
+	var command [spareRoom]byte // zeros overwrite the rest of the placeholder
 	copy(command[:], asArgument(body.Cmd))
 	if err := poke(s.pid, s.text, command[:]); err != nil {
 		return err
@@ -201,12 +201,12 @@ func (s *spare) give(dir string, body wire.StartBody) error {
 	}); e != nil {
 		return e
 	}
-	unix.Kill(s.pid, unix.SIGCONT) // somebody may have stopped it
+	unix.Kill(s.pid, unix.SIGCONT) // a command may have stopped it
 	return err
 }
 
-// silent reports whether nothing is in its pipes. What is there some command has
-// put there, which can open them.
+// silent reports whether its output pipes are empty. A command can open them and write to
+// them.
 func (s *spare) silent() bool {
 	for _, f := range s.out {
 		raw, err := f.SyscallConn()
@@ -222,9 +222,8 @@ func (s *spare) silent() bool {
 	return true
 }
 
-// bootstrap returns what makes the waiting shell as one that starts now. It is
-// made for bash as it is before any command: nothing is defined that could get
-// between.
+// bootstrap returns the script that gives the idle shell the state of one that starts
+// now. It relies on bash having run no command yet, so that no definition can interfere.
 func (s *spare) bootstrap(dir string, body wire.StartBody) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "SECONDS=0 BASH_EXECUTION_STRING=%s\nexport %s", quote(asArgument(body.Cmd)), s.tree.mark)
@@ -234,15 +233,15 @@ func (s *spare) bootstrap(dir string, body wire.StartBody) []byte {
 	}
 	b.WriteByte('\n')
 	if !s.isIn(dir) {
-		// -P as the kernel would say it, and with one slash, since bash keeps two.
+		// -P gives the kernel's name of the directory. One leading slash, since bash keeps two.
 		fmt.Fprintf(&b, "cd -P -- %s || exit\nunset -v OLDPWD\nexport OLDPWD\n", quote("/"+strings.TrimLeft(dir, "/")))
 	}
 	b.WriteString("unset -v BASH_ENV\n")
 	return b.Bytes()
 }
 
-// isIn reports whether the spare is in a directory, and that has still the name
-// that the spare knows it by.
+// isIn reports whether the spare shell is in a directory that still has the name under
+// which the shell entered it.
 func (s *spare) isIn(dir string) bool {
 	var want, has unix.Stat_t
 	cwd := procPath(s.pid, "cwd")
@@ -254,8 +253,8 @@ func (s *spare) isIn(dir string) bool {
 	return err == nil && string(buf[:n]) == s.home
 }
 
-// unheard reports whether the spare ended before it had read what it was given:
-// then the socket tells of bytes that nobody took. It is asked once.
+// unheard reports whether the spare shell ended before it had read what it was sent: then
+// the socket reports unread bytes. Call it once.
 func (s *spare) unheard() bool {
 	_, err := s.talk.Read(make([]byte, 1))
 	return errors.Is(err, syscall.ECONNRESET)

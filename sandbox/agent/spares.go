@@ -13,45 +13,45 @@ import (
 )
 
 const (
-	// mostSpares stand after a burst of commands.
+	// mostSpares bounds the spare shells, also after a burst of commands.
 	mostSpares = 4
 
-	// calmTime is how long after a burst there are more than usual.
-	calmTime = 10 * time.Second
+	// burstTime is how long after a burst there are more than usual.
+	burstTime = 10 * time.Second
 
-	// spareWait is how long a run may go on before its host is told and another spare
-	// is started: most end before, and what is done while they run makes them slower.
-	spareWait = 20 * time.Millisecond
+	// slowRunDelay is how long a run lasts before its Started is sent and the next spare
+	// shell is started. Most end earlier, and work done while they run slows them down.
+	slowRunDelay = 20 * time.Millisecond
 
-	// spareTries is how many may fail to get ready before none is started for
-	// sparePause: the shell of this image is no bash, or the kernel does not let us
-	// write into it, or somebody kills them.
+	// spareTries is how many in a row may fail to become idle before none is started for
+	// sparePause: the shell of this image is no bash, the kernel does not allow writing
+	// to its memory, or a command kills them.
 	spareTries = 3
 	sparePause = time.Minute
 )
 
-// spares are the shells that stand ready. The agent's mu guards them.
+// spares are the spare shells. The agent's mu guards them.
 type spares struct {
-	usual  int            // how many the host wants; 0: none, for ever
-	want   int            // how many now, more after a burst
-	all    map[int]*spare // by pid, until they are taken or reaped
-	ready  []*spare
-	script int // the file that they begin with
-	failed int // in a row
-	held   int // kills under way; until they are done none is started
+	usual     int            // how many the host wants; 0: none
+	want      int            // how many to keep now, more after a burst
+	all       map[int]*spare // by pid, until they are claimed or reaped
+	ready     []*spare       // those that are idle
+	script    int            // the descriptor of spareScript
+	failed    int            // number of failures in a row
+	suspended int            // number of kills under way; none is started meanwhile
 
-	calm *time.Timer // ends a burst
-	late *time.Timer // a run goes on: its host is told, and the next spare started
+	calm *time.Timer // ends a burst or a pause after failures
+	late *time.Timer // a run lasts: flushes its Started and starts the next spare shell
 }
 
-// renewSpares begins anew for what a Hello says.
+// renewSpares replaces the spare shells according to a Hello.
 func (a *Agent) renewSpares(usual int) {
 	a.mu.Lock()
 	s := &a.spares
 	a.discardSpares()
 	s.usual = min(usual, mostSpares)
 	if !a.domains.apart() {
-		s.usual = min(s.usual, 1) // whoever takes it ends the others
+		s.usual = min(s.usual, 1) // a claim ends the others
 	}
 	if !a.shell.bash || !plainStart(a.env) {
 		s.usual = 0
@@ -66,7 +66,7 @@ func (a *Agent) renewSpares(usual int) {
 	}
 }
 
-// begin makes what all spares need.
+// begin creates what all spare shells share.
 func (s *spares) begin(a *Agent) {
 	var err error
 	if s.script, err = spareFile(a.shell.path); err != nil {
@@ -75,7 +75,7 @@ func (s *spares) begin(a *Agent) {
 	}
 	s.all = map[int]*spare{}
 	s.late = stopped(func() {
-		a.letGo()
+		a.flush()
 		a.refill()
 	})
 	s.calm = stopped(func() {
@@ -86,14 +86,14 @@ func (s *spares) begin(a *Agent) {
 	})
 }
 
-// stopped returns a timer that somebody must set.
+// stopped returns a timer that is not running.
 func stopped(f func()) *time.Timer {
 	t := time.AfterFunc(time.Hour, f)
 	t.Stop()
 	return t
 }
 
-// refill starts as many spares as are missing.
+// refill starts the missing spare shells.
 func (a *Agent) refill() {
 	for a.addSpare() {
 	}
@@ -104,29 +104,29 @@ func (a *Agent) addSpare() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &a.spares
-	if s.held > 0 || s.standing() >= s.want || !a.domains.apart() && a.occupied() {
+	if s.suspended > 0 || s.count() >= s.want || !a.domains.apart() && a.occupied() {
 		return false
 	}
 	next, err := a.newSpare(s.script)
 	if err != nil {
-		return false // the box is full, or the directory gone: after the next run it may not be
+		return false // the box is full or the directory missing: retried after the next run
 	}
 	s.all[next.pid] = next
 	go a.prepare(next)
 	return true
 }
 
-// standing counts those that are ready or will be.
-func (s *spares) standing() (n int) {
+// count returns how many are idle or starting.
+func (s *spares) count() (n int) {
 	for _, one := range s.all {
-		if !one.gone {
+		if !one.discarded {
 			n++
 		}
 	}
 	return n
 }
 
-// prepare makes a new spare one that is ready. It ends with the spare at the
+// prepare waits until a new spare shell is idle. It ends with the spare shell at the
 // latest.
 func (a *Agent) prepare(one *spare) {
 	err := one.await(a.shell.path)
@@ -134,32 +134,32 @@ func (a *Agent) prepare(one *spare) {
 	defer a.mu.Unlock()
 	s := &a.spares
 	switch {
-	case one.gone:
+	case one.discarded:
 	case err != nil:
 		a.discard(one)
 		if s.failed++; s.failed >= spareTries {
 			s.failed, s.want = 0, 0
 			s.calm.Reset(sparePause)
 		}
-	case s.all[one.pid] != one: // it has ended since
+	case s.all[one.pid] != one: // it has ended meanwhile
 		one.close()
 	default:
-		s.failed, one.waits = 0, true
+		s.failed, one.idle = 0, true
 		s.ready = append(s.ready, one)
 	}
 }
 
-// discard ends a spare. The caller holds a.mu, which keeps it from being reaped
-// and its pid from being another's.
+// discard ends a spare shell. The caller holds a.mu, so that it is not reaped and its pid
+// not reused.
 func (a *Agent) discard(one *spare) {
-	one.gone = true
+	one.discarded = true
 	one.close()
 	if a.spares.all[one.pid] == one {
 		unix.Kill(one.pid, unix.SIGKILL)
 	}
 }
 
-// retire ends so many of those that are ready. The caller holds a.mu.
+// retire ends n of the idle ones. The caller holds a.mu.
 func (a *Agent) retire(n int) {
 	s := &a.spares
 	for range n {
@@ -168,59 +168,60 @@ func (a *Agent) retire(n int) {
 	}
 }
 
-// bury notes that a spare has ended, if it was one. The caller holds a.mu.
-func (s *spares) bury(pid int) bool {
+// reaped records that a process has ended, if it was a spare shell. The caller holds a.mu.
+func (s *spares) reaped(pid int) bool {
 	one := s.all[pid]
 	if one == nil {
 		return false
 	}
 	delete(s.all, pid)
 	s.ready = slices.DeleteFunc(s.ready, func(other *spare) bool { return other == one })
-	if one.waits { // else who prepares it learns it by itself
-		one.gone = true
+	if one.idle { // otherwise prepare notices it
+		one.discarded = true
 		one.close()
 	}
 	return true
 }
 
-// holdSpares ends all spares, and starts none, until releaseSpares. A command
-// that is to be killed may have planted in a spare what shall outlive it, and where
-// the whole box is emptied no run may take one that is about to die.
-func (a *Agent) holdSpares() {
+// suspendSpares ends all spare shells and starts none until resumeSpares. A command that
+// is to be killed may have planted code in a spare shell, which would outlive the
+// command. And when the whole box is emptied, no run may claim a shell that is about to
+// die.
+func (a *Agent) suspendSpares() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.spares.held++
+	a.spares.suspended++
 	a.discardSpares()
 }
 
-// discardSpares ends all there are. The caller holds a.mu.
-func (a *Agent) discardSpares() { a.discardBut(nil) }
+// discardSpares ends all spare shells. The caller holds a.mu.
+func (a *Agent) discardSpares() { a.discardExcept(nil) }
 
-func (a *Agent) discardBut(kept *spare) {
+func (a *Agent) discardExcept(claimed *spare) {
 	for _, one := range a.spares.all {
-		if one != kept {
+		if one != claimed {
 			a.discard(one)
 		}
 	}
 	a.spares.ready = nil
 }
 
-// holdsSpares reports whether no shell may be started that nobody asked for.
-func (a *Agent) holdsSpares() bool {
+// sparesSuspended reports whether no spare shell may be started.
+func (a *Agent) sparesSuspended() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.spares.held > 0
+	return a.spares.suspended > 0
 }
 
-func (a *Agent) releaseSpares() {
+func (a *Agent) resumeSpares() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.spares.held--
+	a.spares.suspended--
 }
 
-// takeSpare gives the run a shell that stands ready, if there is one and it can be
-// what a new one would be.
-func (r *run) takeSpare(dir string, body wire.StartBody) bool {
+// claimSpare gives the run an idle spare shell, if there is one and the command would see
+// no difference to a new shell.
+func (r *run) claimSpare(dir string, body wire.StartBody) bool {
 	a := r.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,45 +233,45 @@ func (r *run) takeSpare(dir string, body wire.StartBody) bool {
 		one := s.ready[len(s.ready)-1]
 		s.ready = s.ready[:len(s.ready)-1]
 		if !a.domains.apart() {
-			a.discardBut(one)
+			a.discardExcept(one)
 		}
-		if err := one.give(dir, body); err != nil {
+		if err := one.assign(dir, body); err != nil {
 			a.discard(one)
 			continue
 		}
 		delete(s.all, one.pid)
 		r.spare, r.tree = one, one.tree
 		r.out = []*pump{newPump(r, wire.Stdout, one.out[0]), newPump(r, wire.Stderr, one.out[1])}
-		r.note(one.pid)
+		r.register(one.pid)
 		return true
 	}
-	if s.want > 0 && a.domains.apart() { // else none gets ready here, or no more than one
+	if s.want > 0 && a.domains.apart() { // otherwise there are none, or one at most
 		s.want = min(s.want+1, mostSpares)
-		s.calm.Reset(calmTime)
+		s.calm.Reset(burstTime)
 	}
-	s.late.Reset(spareWait)
+	s.late.Reset(slowRunDelay)
 	return false
 }
 
-// replaceSpare starts the spares that the run's end has left room for. What it
-// sends has left.
+// replaceSpare starts the missing spare shells at the end of a run, after its Exit is
+// sent.
 func (a *Agent) replaceSpare() {
 	a.mu.Lock()
 	if a.spares.late != nil {
 		a.spares.late.Stop()
 	}
 	a.mu.Unlock()
-	a.letGo() // of runs that began meanwhile
+	a.flush() // the Started of runs that began meanwhile
 	a.refill()
 }
 
-// restart starts a new shell for a run whose spare somebody killed before it had
-// heard of its command, which then has not begun.
+// restart starts a new shell for a run whose spare shell was killed before it had read
+// its command. The command has not begun then.
 func (r *run) restart(st exitStatus, body wire.StartBody) (again bool) {
 	defer r.spare.talk.Close()
-	r.mu.Lock() // so that a kill which comes now finds the new shell
+	r.mu.Lock() // a kill that comes now must find the new shell
 	defer r.mu.Unlock()
-	if !st.wait.Signaled() || r.killing != nil || r.tree.collateral.Load() || r.agent.holdsSpares() || !r.spare.unheard() {
+	if !st.wait.Signaled() || r.killing != nil || r.tree.collateral.Load() || r.agent.sparesSuspended() || !r.spare.unheard() {
 		return false
 	}
 	for _, p := range r.out {
@@ -292,14 +293,14 @@ func (r *run) restart(st exitStatus, body wire.StartBody) (again bool) {
 	return true
 }
 
-// spareCan reports whether a spare can carry out a Start.
+// spareCan reports whether a spare shell can carry out a Start.
 func spareCan(body wire.StartBody) bool {
 	if body.Stdin || body.TTY != nil || body.Shell != "" || len(body.Cmd) >= spareRoom-1 || strings.Contains(body.Cmd, "\x00") {
 		return false
 	}
 	size := 0
 	for _, v := range body.Env {
-		size += 4*len(v) + 2 // as quotes make it at worst
+		size += 4*len(v) + 2 // the worst case of quoting
 		if name, _, ok := strings.Cut(v, "="); !ok || !identifier(name) || strings.Contains(v, "\x00") {
 			return false
 		}
@@ -307,8 +308,7 @@ func spareCan(body wire.StartBody) bool {
 	return size < spareText-5*spareRoom && sameAtRuntime(body.Env)
 }
 
-// plainStart reports whether a bash with this environment comes to where spares
-// wait, and does there what they are told.
+// plainStart reports whether a bash with this environment runs spareScript as intended.
 func plainStart(env []string) bool {
 	return !slices.ContainsFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -316,9 +316,8 @@ func plainStart(env []string) bool {
 	})
 }
 
-// sameAtRuntime reports whether it is the same to bash to find variables in its
-// environment and to be given them later: to none of them it does anything of its
-// own.
+// sameAtRuntime reports whether bash treats variables alike whether they are in its
+// environment or set later, because it gives none of them a meaning of its own.
 func sameAtRuntime(env []string) bool {
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
@@ -334,7 +333,7 @@ func sameAtRuntime(env []string) bool {
 	return true
 }
 
-// ofBash are the other variables that bash sets, reads or treats apart.
+// ofBash are the other variables that bash sets, reads or treats specially.
 var ofBash = strings.Fields(`
 _ CDPATH CHILD_MAX COLUMNS COPROC DIRSTACK EMACS ENV EUID EXECIGNORE FCEDIT FIGNORE FUNCNAME FUNCNEST GLOBIGNORE GLOBSORT
 GROUPS HOSTFILE HOSTNAME HOSTTYPE IFS IGNOREEOF INPUTRC INSIDE_EMACS LANG LANGUAGE LINENO LINES MACHTYPE MAPFILE OLDPWD

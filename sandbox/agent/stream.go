@@ -14,58 +14,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sockets are used through os.File rather than package net, which would double
-// the agent: an os.File of a non-blocking socket waits in the same poller.
+// Sockets are used through os.File: package net would double the size of the agent. An
+// os.File of a non-blocking socket uses the same poller.
 
-// hosts is where the agent's hosts come from. Only the serving goroutine calls it.
-type hosts interface {
-	// next waits for a host. The one before has hung up.
+// hostSource yields the agent's hosts. Only the serving goroutine calls it.
+type hostSource interface {
+	// next waits for a host. The stream of the one before has ended.
 	next() (io.ReadWriteCloser, error)
 
-	// keep says, when one has spoken, whether others may follow.
-	keep(bool)
+	// setPersistent says, after a host's Hello, whether other hosts may follow.
+	setPersistent(bool)
 }
 
 const (
-	// dialPatience is how long a host may take to admit its agent. It knows us
-	// by our pid, which the engine tells it only when we run already.
-	dialPatience = 5 * time.Second
-	dialPause    = 5 * time.Millisecond
+	// dialTimeout is how long a host may take to admit its agent. The host recognizes the
+	// agent by its pid, which the engine reports only after the agent has started.
+	dialTimeout = 5 * time.Second
+	dialPause   = 5 * time.Millisecond
 
-	// maxDialPause is between two looks for the next host: what a server that was
-	// started again is kept waiting at most, and cheap enough for a day.
+	// maxDialPause is the longest pause between two attempts to reach the next host. It
+	// is how long a restarted server waits at most, and costs little over a day.
 	maxDialPause = 500 * time.Millisecond
 
-	// greetPatience is how long one that comes later may take to speak, so that
-	// none which hangs keeps out the next.
-	greetPatience = 10 * time.Second
+	// helloTimeout is how long a later host may take to send its Hello, so that one that
+	// hangs does not keep out the next.
+	helloTimeout = 10 * time.Second
 )
 
-// A dialer dials the host until it speaks: a stranger may have filled its
-// backlog, and before it knows our pid it may take us for one.
+// A dialer dials the host until the host sends its Hello. Before that a connection may
+// fail: another process may have filled the host's backlog, and a host that does not know
+// the agent's pid yet closes its connection as unauthenticated.
 type dialer struct {
 	path  string
-	until time.Time     // zero: nothing here gives up
-	pause time.Duration // before the next time; 0 at first
-	err   error         // of the last time
+	until time.Time     // the deadline; zero: none
+	pause time.Duration // before the next attempt; 0 at first
+	err   error         // of the last attempt
 }
 
 func newDialer(path string) *dialer {
-	return &dialer{path: path, until: time.Now().Add(dialPatience)}
+	return &dialer{path: path, until: time.Now().Add(dialTimeout)}
 }
 
-func (d *dialer) keep(kept bool) {
-	if kept {
+func (d *dialer) setPersistent(persistent bool) {
+	if persistent {
 		d.until, d.pause = time.Time{}, dialPause
 	}
 }
 
 func (d *dialer) next() (io.ReadWriteCloser, error) {
 	for d.err == nil || d.until.IsZero() || time.Now().Before(d.until) {
-		d.rest()
+		d.backOff()
 		conn, err := dialUnix(d.path)
 		if err == nil {
-			d.err = errNoHello // or this is not asked again
+			d.err = errNoHello // the result if next is called again
 			return conn, nil
 		}
 		d.err = err
@@ -73,9 +74,9 @@ func (d *dialer) next() (io.ReadWriteCloser, error) {
 	return nil, fmt.Errorf("dial the host at %s: %w", d.path, d.err)
 }
 
-// rest waits between two times: for the first host a little, for one that comes
-// later longer and longer.
-func (d *dialer) rest() {
+// backOff waits between two attempts: for the first host a constant time, for later ones
+// a time that doubles.
+func (d *dialer) backOff() {
 	time.Sleep(d.pause)
 	if d.pause = max(d.pause, dialPause); d.until.IsZero() {
 		d.pause = min(2*d.pause, maxDialPause)
@@ -87,7 +88,7 @@ func dialUnix(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Blocking: a full backlog makes us wait rather than fail.
+	// The connect blocks: with a full backlog it waits instead of failing.
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -96,19 +97,19 @@ func dialUnix(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// A door is a listener for processes of one user id. Commands have another one, so
-// they are all turned away, at once and without a byte. Where only one host is
-// awaited it closes when that is there.
-type door struct {
+// A listener accepts connections of processes of one user id. Commands have another one;
+// their connections are closed at once and get no byte. If the box is not persistent, the
+// listener closes after the first host's Hello.
+type listener struct {
 	fd    int
 	name  string
 	uid   int
-	later chan *os.File // the hosts after the first; nil where there are none
+	later chan *os.File // the hosts after the first; nil if there are none
 
-	current *os.File // the newest host; admit's where that runs
+	current *os.File // the newest host; owned by acceptLater once that runs
 }
 
-func newDoor(name string, uid int) (*door, error) {
+func newListener(name string, uid int) (*listener, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: name})
@@ -119,10 +120,10 @@ func newDoor(name string, uid int) (*door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", name, err)
 	}
-	return &door{fd: fd, name: name, uid: uid}, nil
+	return &listener{fd: fd, name: name, uid: uid}, nil
 }
 
-func (d *door) next() (io.ReadWriteCloser, error) {
+func (d *listener) next() (io.ReadWriteCloser, error) {
 	if d.fd < 0 {
 		return nil, errNoHello
 	}
@@ -137,26 +138,26 @@ func (d *door) next() (io.ReadWriteCloser, error) {
 	return conn, nil
 }
 
-// keep leaves the door open all the time that hosts may come: were it shut, a
-// command could listen in its place.
-func (d *door) keep(kept bool) {
+// setPersistent keeps listening while hosts may come: if the listener were closed, a
+// command could listen under its name.
+func (d *listener) setPersistent(persistent bool) {
 	switch {
-	case !kept:
+	case !persistent:
 		unix.Close(d.fd)
 		d.fd = -1
 	case d.later == nil:
 		d.later = make(chan *os.File)
-		go d.admit()
+		go d.acceptLater()
 	}
 }
 
-// admit lets hosts in until the process ends, which its box does with it. A new
-// one takes the place of the one before, whose relay may hang.
-func (d *door) admit() {
+// acceptLater accepts hosts until the process ends. A new host replaces the one before,
+// whose relay may hang.
+func (d *listener) acceptLater() {
 	for {
 		conn, err := d.accept()
 		if err != nil {
-			return // what ends us then is that nobody comes
+			return // without a next host the agent ends after its keep time
 		}
 		d.current.Close()
 		d.current = conn
@@ -164,7 +165,7 @@ func (d *door) admit() {
 	}
 }
 
-func (d *door) accept() (*os.File, error) {
+func (d *listener) accept() (*os.File, error) {
 	for {
 		conn, _, err := unix.Accept4(d.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		if err == unix.EINTR || err == unix.ECONNABORTED {
@@ -181,12 +182,12 @@ func (d *door) accept() (*os.File, error) {
 	}
 }
 
-// once is one host.
-type once struct{ stream io.ReadWriteCloser }
+// singleHost yields one host.
+type singleHost struct{ stream io.ReadWriteCloser }
 
-func (o *once) keep(bool) {}
+func (o *singleHost) setPersistent(bool) {}
 
-func (o *once) next() (io.ReadWriteCloser, error) {
+func (o *singleHost) next() (io.ReadWriteCloser, error) {
 	stream := o.stream
 	if stream == nil {
 		return nil, errNoHello
@@ -195,7 +196,7 @@ func (o *once) next() (io.ReadWriteCloser, error) {
 	return stream, nil
 }
 
-// relay joins stdio to the agent that listens in the same box.
+// relay connects stdio to the agent that listens in the same box.
 func relay(args []string) error {
 	if len(args) == 0 || !strings.HasPrefix(args[0], "@") {
 		return errors.New(usage)
@@ -212,10 +213,10 @@ func relay(args []string) error {
 	}
 	cred, err := peer(conn)
 	if err != nil {
-		return fmt.Errorf("ask who listens at %s: %w", args[0], err)
+		return fmt.Errorf("read the peer of %s: %w", args[0], err)
 	}
 	if int(cred.Pid) != *pid {
-		return fmt.Errorf("%s belongs to process %d, not to the agent", args[0], cred.Pid)
+		return fmt.Errorf("%s belongs to process %d, not to the agent, process %d", args[0], cred.Pid, *pid)
 	}
 	return join(conn, os.Stdin, os.Stdout)
 }
@@ -233,8 +234,8 @@ func peer(conn *os.File) (cred *unix.Ucred, err error) {
 	return cred, err
 }
 
-// join copies both ways until the agent hangs up. The end of in is passed on,
-// and the agent hangs up then.
+// join copies both ways until the agent closes the connection. The end of in is passed
+// on, and makes the agent close it.
 func join(conn *os.File, in io.Reader, out io.Writer) error {
 	go func() {
 		io.Copy(conn, in)
@@ -246,8 +247,8 @@ func join(conn *os.File, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// stdio is standard input and output as one stream, out of reach for commands,
-// whose own are never ours.
+// stdio is standard input and output as one stream. Commands cannot reach it: their
+// standard descriptors are never the agent's.
 type stdio struct{ in, out *os.File }
 
 func stdioStream() stdio { return stdio{pollable(0, "stdin"), pollable(1, "stdout")} }
@@ -256,8 +257,8 @@ func (s stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
 func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
 
-// pollable moves a descriptor out of the way and into the poller, so that
-// waiting for it holds no thread.
+// pollable moves a descriptor above the standard ones and into the poller, so that
+// waiting for it blocks no thread.
 func pollable(fd int, name string) *os.File {
 	if dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err == nil {
 		fd = dup

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// markName begins the variable that marks the processes of one run. It is
-	// no secret, unlike the run's id: every command can read it.
+	// markName is the name of the variable that marks the processes of one run. Unlike
+	// the run's id it is no secret: every command can read it.
 	markName = "WARMBOX_RUN="
 	markLen  = len(markName) + 16
 )
 
-// tree is what is known of the processes of one run. A process belongs to a
-// run by any of three signs: its parent chain, its session, which it keeps when
-// its parent dies, and the mark in the environment that it was started with. One
-// that was seen to belong to a run does so for good.
+// tree is what the agent knows of the processes of one run. A process belongs to a run by
+// any of three signs: its parent chain; its session, which it keeps when its parent dies;
+// and the mark in the environment that it was started with. A process that was once
+// recognized as a run's stays that run's.
 //
-// All but collateral is guarded by the agent's mu.
+// The agent's mu guards all fields but collateral.
 type tree struct {
 	mark     string
-	forker   int  // the thread of ours that started its shell
-	pending  bool // its run has not said yet what it leaves behind
+	forker   int  // the agent's thread that started its shell
+	pending  bool // the Exit of its run is not decided yet
 	sessions map[int]bool
-	known    map[int]uint64 // start by pid
+	known    map[int]uint64 // start times by pid
 
-	collateral atomic.Bool // killed with the whole box, for another run's sake
+	collateral atomic.Bool // killed with the whole box, because another run was killed
 }
 
 func newTree() *tree {
@@ -42,24 +42,24 @@ func newTree() *tree {
 	return &tree{mark: markName + hex.EncodeToString(b[:]), pending: true, sessions: map[int]bool{}, known: map[int]uint64{}}
 }
 
-// census is one look at all processes that descend from the agent.
+// census is the result of one scan of all processes that descend from the agent.
 type census struct {
 	procs  map[int]proc
-	of     map[int]*tree // nil for a stray: it bears no sign of any run
+	of     map[int]*tree // the owner; nil for a stray, which bears no sign of any run
 	marked map[string]*tree
 	trees  []*tree
 
-	unsure bool // a young stray may yet show the mark of a run
+	unsure bool // a young stray may still turn out to have the mark of a run
 
-	// unsettled says that the look may have missed a process: an orphan died
-	// meanwhile, and what it had started became our child when the list of our
-	// children was read already. A chain of forks is little but that.
+	// unsettled means that the scan may have missed a process: an orphan died meanwhile,
+	// and its children became the agent's after the list of the agent's children had been
+	// read. A chain of forks does little else.
 	unsettled bool
 }
 
-// take looks at all processes below the agent and says whose they are. The
-// caller holds a.mu, so no child of ours is half started.
-func (a *Agent) take() *census {
+// scan lists all processes below the agent and finds the run of each. The caller holds
+// a.mu, so no child of the agent is half started.
+func (a *Agent) scan() *census {
 	c := &census{procs: map[int]proc{}, of: map[int]*tree{}, marked: map[string]*tree{}, trees: a.trees}
 	queue := a.children()
 	for pid := range a.pids {
@@ -86,16 +86,16 @@ func (a *Agent) take() *census {
 	for pid := range c.procs {
 		c.owner(pid)
 	}
-	c.bury(a)
-	strays := c.inherit(a)
-	c.learn()
+	c.recordDead(a)
+	strays := c.assignStrays(a)
+	c.remember()
 	c.prune(strays)
 	a.trees = c.trees
 	return c
 }
 
-// bury notes the dead, and whether one has died since the look before.
-func (c *census) bury(a *Agent) {
+// recordDead records the zombies, and whether one has died since the last scan.
+func (c *census) recordDead(a *Agent) {
 	dead := map[int]uint64{}
 	for pid, p := range c.procs {
 		if !p.zombie || p.ppid != os.Getpid() || a.pids[pid] != nil || a.spares.all[pid] != nil {
@@ -107,9 +107,9 @@ func (c *census) bury(a *Agent) {
 	a.dead = dead
 }
 
-// inherit attributes strays to the only run, if there is just one, since no other can
-// have started them. It reports whether any stray is left without a run.
-func (c *census) inherit(a *Agent) (strays bool) {
+// assignStrays assigns strays to the only run, if there is just one, since no other can
+// have started them. It reports whether any stray remains.
+func (c *census) assignStrays(a *Agent) (strays bool) {
 	for pid, p := range c.procs {
 		switch {
 		case c.of[pid] != nil || c.spare(a, pid):
@@ -124,7 +124,7 @@ func (c *census) inherit(a *Agent) (strays bool) {
 
 // spare reports whether a process is a spare shell or a descendant of one.
 func (c *census) spare(a *Agent, pid int) bool {
-	for range c.procs { // the table may have changed into a circle
+	for range c.procs { // bounded: the table may have changed into a cycle
 		p, ok := c.procs[pid]
 		if !ok {
 			return false
@@ -137,12 +137,12 @@ func (c *census) spare(a *Agent, pid int) bool {
 	return false
 }
 
-// owner finds the tree of a process, and of those above it on the way.
+// owner finds the tree of a process and of its ancestors.
 func (c *census) owner(pid int) *tree {
 	if t, done := c.of[pid]; done {
 		return t
 	}
-	c.of[pid] = nil // ends the walk should the table have changed into a circle
+	c.of[pid] = nil // ends the walk if the table has changed into a cycle
 	p := c.procs[pid]
 	t := c.signed(p)
 	if t == nil {
@@ -158,7 +158,7 @@ func (c *census) owner(pid int) *tree {
 	return t
 }
 
-// signed looks for the signs that cost nothing.
+// signed checks the signs that cost no system call.
 func (c *census) signed(p proc) *tree {
 	for _, t := range c.trees {
 		if start, ok := t.known[p.pid]; ok && start == p.start || t.sessions[p.sid] {
@@ -168,30 +168,30 @@ func (c *census) signed(p proc) *tree {
 	return nil
 }
 
-// learn remembers what was found, and forgets pids and sessions that are gone:
-// the kernel gives their numbers away again.
-func (c *census) learn() {
+// remember records the processes that were found, and drops pids and sessions that are
+// gone, since the kernel reuses their numbers.
+func (c *census) remember() {
 	for _, t := range c.trees {
 		clear(t.known)
 		clear(t.sessions)
 	}
 	for pid, t := range c.of {
 		if t != nil {
-			t.own(c.procs[pid])
+			t.add(c.procs[pid])
 		}
 	}
 }
 
-// own notes a process of the tree.
-func (t *tree) own(p proc) {
+// add records a process of the tree.
+func (t *tree) add(p proc) {
 	t.known[p.pid] = p.start
-	if p.sid != 0 { // a session that began outside our name space
+	if p.sid != 0 { // 0: a session that began outside the agent's name space
 		t.sessions[p.sid] = true
 	}
 }
 
-// prune forgets the trees that have no process left and get no more. Where there are
-// strays one stays, which has them from the next look on.
+// prune drops the trees that have no process left and can get none. If there are strays
+// one tree stays, which owns them from the next scan on.
 func (c *census) prune(strays bool) {
 	if c.unsettled {
 		return
@@ -203,8 +203,8 @@ func (c *census) prune(strays bool) {
 	c.trees = left
 }
 
-// targets returns what is to be killed with a tree: its processes, and the
-// strays, which have cleared their tracks on purpose. Zombies are dead.
+// targets returns the processes to kill with a tree: its own, and the strays, which have
+// hidden on purpose. Zombies are dead.
 func (c *census) targets(t *tree) (list []proc) {
 	for pid, p := range c.procs {
 		if !p.zombie && (c.of[pid] == t || c.of[pid] == nil) {
@@ -214,7 +214,7 @@ func (c *census) targets(t *tree) (list []proc) {
 	return list
 }
 
-// alone reports whether all there is belongs to one tree.
+// alone reports whether no other tree has a living process.
 func (c *census) alone(t *tree) bool {
 	for pid, p := range c.procs {
 		if o := c.of[pid]; o != nil && o != t && !p.zombie {
@@ -224,32 +224,32 @@ func (c *census) alone(t *tree) bool {
 	return true
 }
 
-// leftover returns what still runs of a run whose shell has ended. It looks until a
-// look can have missed nothing.
+// leftover returns the processes that still run after a run's shell has ended. It scans
+// until a scan can have missed none.
 func (a *Agent) leftover(r *run) (list []wire.Proc) {
 	a.checkLimits()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.adopted(map[int]bool{r.tree.forker: true}) {
-		// Whatever a dead shell left would have become our child.
+		// Whatever a dead shell left would have become the agent's child.
 		a.forget(r.tree)
 		return nil
 	}
-	c := a.take()
+	c := a.scan()
 	list = c.living(r.tree)
-	for range patience {
+	for range maxRescans {
 		if !c.unsure && (!c.unsettled || len(list) > 0) {
 			return list
 		}
 		if c.unsure {
 			a.mu.Unlock()
-			time.Sleep(lookSoon)
+			time.Sleep(rescanSoon)
 			a.mu.Lock()
 		}
-		c = a.take()
+		c = a.scan()
 		list = c.living(r.tree)
 	}
-	if len(list) == 0 { // it never stood still: its last dead stand for it
+	if len(list) == 0 { // the tree kept changing: report the zombies of the last scan
 		for pid, p := range c.procs {
 			if c.of[pid] == r.tree {
 				list = append(list, wire.Proc{Pid: pid, Name: p.name})
@@ -259,7 +259,7 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 	return list
 }
 
-// living returns what runs of a tree.
+// living returns the running processes of a tree.
 func (c *census) living(t *tree) (list []wire.Proc) {
 	for pid, p := range c.procs {
 		if c.of[pid] == t && !p.zombie {
@@ -269,16 +269,17 @@ func (c *census) living(t *tree) (list []wire.Proc) {
 	return list
 }
 
-// How long to look for the mark of a stray: what hides it for good, as what is
-// just becoming another program does for a moment, is soon too old.
+// How long to look for the mark of a stray. A process that is just executing another
+// program shows no mark for a moment. One that hides its mark for good soon counts as
+// old.
 const (
-	lookSoon = 2 * time.Millisecond
-	patience = 500 // looks
-	young    = 1   // second
+	rescanSoon = 2 * time.Millisecond
+	maxRescans = 500
+	young      = 1 // second
 )
 
-// adopted reports whether any process has become our child, on the main thread or some
-// others, that we did not start.
+// adopted reports whether the main thread or one of some others has a child that the
+// agent did not start.
 func (a *Agent) adopted(threads map[int]bool) bool {
 	for _, pid := range childrenOn(threads) {
 		if a.pids[pid] == nil && a.spares.all[pid] == nil && !a.initial[pid] {
@@ -288,26 +289,26 @@ func (a *Agent) adopted(threads map[int]bool) bool {
 	return false
 }
 
-// lookAgain is between two looks at what a run has left behind: a census of all
-// processes takes a millisecond.
-const lookAgain = 100 * time.Millisecond
+// rescanInterval is the pause between two scans for what a run has left behind: a scan of
+// all processes takes a millisecond.
+const rescanInterval = 100 * time.Millisecond
 
-// awaitGone waits until nothing of a tree is left whose shell has ended. The
-// last of it is always our child when it dies.
+// awaitGone waits until a tree whose shell has ended has no process left. The last one is
+// always the agent's child when it dies.
 func (a *Agent) awaitGone(t *tree) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for c := a.take(); slices.Contains(a.trees, t); c = a.take() {
+	for c := a.scan(); slices.Contains(a.trees, t); c = a.scan() {
 		if !c.unsettled {
 			a.orphans.Wait()
 		}
 		a.mu.Unlock()
-		time.Sleep(lookAgain) // they often die in numbers
+		time.Sleep(rescanInterval) // processes often die in groups
 		a.mu.Lock()
 	}
 }
 
-// settle lets a tree go as soon as it has no process: its run is over.
+// settle marks that the Exit of the tree's run is decided, and drops a tree without processes.
 func (a *Agent) settle(t *tree) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// ttyBuffer is what the kernel holds at most of a terminal's output that nobody
-// has read. How much there is it does not say.
+// ttyBuffer is the most unread output of a terminal that the kernel buffers. It does not
+// report the actual amount.
 const ttyBuffer = 128 << 10
 
-// openTerminal makes a terminal. Ours is the master, which waits in the poller;
-// the slave, which blocks as programs expect, is the command's.
+// openTerminal opens a terminal. The agent keeps the master, which uses the poller; the
+// command gets the slave, which blocks as programs expect.
 func openTerminal(size wire.Size) (master *os.File, slave int, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -45,7 +45,7 @@ func openSlave(master int, size wire.Size) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	// So that erasing takes whole characters away. Without it all else works.
+	// IUTF8 makes erasing remove whole characters. All else works without it.
 	if t, err := unix.IoctlGetTermios(slave, unix.TCGETS); err == nil {
 		t.Iflag |= unix.IUTF8
 		unix.IoctlSetTermios(slave, unix.TCSETS, t)
@@ -57,7 +57,7 @@ func setSize(master int, size wire.Size) error {
 	return unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(size.Cols), Row: uint16(size.Rows)})
 }
 
-// terminal makes the run's terminal, which is all three of its descriptors.
+// terminal opens the run's terminal as all three of its descriptors.
 func (r *run) terminal(p *program, body wire.StartBody) error {
 	if !r.tty {
 		return nil
@@ -68,7 +68,7 @@ func (r *run) terminal(p *program, body wire.StartBody) error {
 	}
 	p.files = append(p.files, uintptr(slave), uintptr(slave), uintptr(slave))
 	r.out = []*pump{newPump(r, wire.Stdout, master)}
-	// Input has a descriptor of its own, so that each side closes what it has.
+	// Input has its own descriptor, so that input and output are closed independently.
 	// Not in.Fd() and dup: Fd would make the terminal block.
 	in, err := duplicate(master)
 	if err != nil {
@@ -93,17 +93,17 @@ func duplicate(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// resize gives the run's terminal another size, of which the kernel tells the
-// programs in its foreground.
+// resize changes the size of the run's terminal. The kernel signals the programs in its
+// foreground.
 func (r *run) resize(size wire.Size) error {
 	if !size.Valid() {
-		return wire.Violation("%v to %d by %d", wire.Resize, size.Cols, size.Rows)
+		return wire.Violation("%v to %d columns and %d rows", wire.Resize, size.Cols, size.Rows)
 	}
 	if !r.tty {
 		return wire.Violation("%v of a run without a terminal", wire.Resize)
 	}
 	if raw, err := r.out[0].file.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { setSize(int(fd), size) }) // fails where it is closed: nobody is left to see it
+		raw.Control(func(fd uintptr) { setSize(int(fd), size) }) // fails only if the terminal is closed
 	}
 	return nil
 }
