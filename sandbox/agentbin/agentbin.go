@@ -1,13 +1,12 @@
-// Package agentbin has the agent's executables, which a server that runs on any
-// system puts into Linux boxes.
+// Package agentbin provides the agent's executables, which a server on any system copies
+// into Linux boxes.
 //
-// A release carries them: go generate builds them, and they are embedded. They
-// are no part of the repository, so a plain go build or go install yields a
-// program that carries none. Such a program builds the agent on first use, from
-// the source that it carries in any case, and keeps it in the user's cache. The
-// package neither starts nor installs anything.
+// A release embeds them: go generate builds them. They are not in the repository, so a
+// plain go build or go install makes a program without them. Such a program builds the
+// agent on first use, from the agent's source, which every program embeds, and keeps it
+// in the user's cache. The package neither starts nor installs anything.
 //
-// The caller must have called Ensure before it counts on an agent being there.
+// The caller must call Ensure before it relies on For or Describe.
 package agentbin
 
 import (
@@ -24,12 +23,12 @@ import (
 
 //go:generate go run generate.go
 
-// bin holds a README besides, so that it can be embedded without the agents.
+// bin also has a README, so that it can be embedded without the agents.
 //
 //go:embed bin
 var bin embed.FS
 
-// For returns the agent for Linux on an architecture by Go's name of it.
+// For returns the agent for linux/arch, where arch is a GOARCH.
 func For(arch string) ([]byte, error) {
 	if err := known(arch); err != nil {
 		return nil, err
@@ -48,9 +47,8 @@ func For(arch string) ([]byte, error) {
 	return agent, err
 }
 
-// Describe returns by what the agent for an architecture is known, and how many
-// bytes it has. For copies all of an agent, and a caller that has an agent of that
-// sum in place needs none of it.
+// Describe returns a checksum of the agent for an architecture, and its size in bytes. A
+// caller that has an agent of that sum in place can skip For, which copies all of it.
 func Describe(arch string) (sum string, size int64, err error) {
 	if err := known(arch); err != nil {
 		return "", 0, err

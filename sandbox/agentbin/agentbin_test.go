@@ -14,7 +14,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 )
 
-// A stale agent would make every other test lie.
+// With a stale agent, every other test would test another program.
 func TestEmbeddedAgentsAreBuiltFromThisSource(t *testing.T) {
 	for _, arch := range agentbin.Archs() {
 		if _, err := agentbin.For(arch); err != nil {
@@ -40,7 +40,7 @@ func TestEmbeddedAgentsAreBuiltFromThisSource(t *testing.T) {
 	}
 }
 
-// Any image must be able to run it, one without a C library too.
+// Any image must be able to run the agent, also one without a C library.
 func TestAgentIsStatic(t *testing.T) {
 	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	for _, arch := range agentbin.Archs() {
@@ -57,20 +57,20 @@ func TestAgentIsStatic(t *testing.T) {
 		}
 		for _, p := range f.Progs {
 			if p.Type == elf.PT_INTERP {
-				t.Errorf("%s: wants a dynamic loader", arch)
+				t.Errorf("%s: needs a dynamic loader", arch)
 			}
 		}
 	}
 }
 
-func TestUnknownArchitecture(t *testing.T) {
+func TestUnknownArchitectureIsRefusedWithAList(t *testing.T) {
 	_, err := agentbin.For("../../etc/passwd")
 	if err == nil || !strings.Contains(err.Error(), "amd64 and arm64") {
-		t.Errorf("got %v, want an error that names what there is", err)
+		t.Errorf("got %v, want an error that names the known architectures", err)
 	}
 }
 
-func TestDescribe(t *testing.T) {
+func TestDescribeMatchesTheAgent(t *testing.T) {
 	for _, arch := range agentbin.Archs() {
 		agent, err := agentbin.For(arch)
 		if err != nil {
@@ -82,6 +82,6 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	if _, _, err := agentbin.Describe("z80"); err == nil {
-		t.Error("there is an agent for a z80")
+		t.Error("Describe knows an agent for a z80")
 	}
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/warmbox/warmbox"
 )
 
-// Ensure sees that there is an agent for an architecture: it builds one where this
-// program carries none and has built none before. It tells on standard error that
-// it builds, since that takes as long as a compiler does. Where it cannot, its
-// error says what is missing and what to do.
+// Ensure makes sure that there is an agent for an architecture. If this program embeds
+// none and has built none before, Ensure builds it and says so on standard error, since
+// that takes as long as a compiler does. Its error says what is missing and what to do.
 func Ensure(ctx context.Context, arch string) error {
 	if err := known(arch); err != nil || embedded(arch) {
 		return err
@@ -35,19 +34,17 @@ func Ensure(ctx context.Context, arch string) error {
 	return nil
 }
 
-// cannotBuild says what to do where there is no agent. A client starts its
-// servers with a PATH of its own, often without Go, but what doctor has built
-// from a terminal is there for them too.
+// cannotBuild says what to do without an agent. Clients often start servers with a PATH
+// that lacks Go, but they use what doctor has built from a terminal.
 func cannotBuild(arch string, err error) error {
 	return fmt.Errorf("this warmbox carries no agent for linux/%s, as only release archives do, and cannot build it: %w. "+
 		"Run warmbox doctor where Go is in PATH, which builds the agent and keeps it, or install a release archive", arch, err)
 }
 
-// buildOnce builds an agent unless another program is at it, and then waits for
-// that one.
+// buildOnce builds an agent. If another program is building it, buildOnce waits for that.
 func buildOnce(ctx context.Context, arch, path string) error {
 	dir := filepath.Dir(path)
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil { // only its owner can
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil { // chmod fails unless the user owns it
 		return err
 	}
 	unlock, err := lock(ctx, filepath.Join(dir, "lock"))
@@ -63,8 +60,8 @@ func buildOnce(ctx context.Context, arch, path string) error {
 	return errors.Join(err, unlock())
 }
 
-// lock takes the lock of a file, waiting for whoever has it, and returns what
-// gives it back. The system gives it back when the program ends, however it does.
+// lock locks a file, waiting for another holder, and returns the function that unlocks
+// it. The system releases the lock when the program ends in any way.
 func lock(ctx context.Context, path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -86,8 +83,8 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 
 const buildPrefix = ".build-"
 
-// removeLeftovers removes the directories of builds that were killed. The caller
-// has the lock, so none of them is in use.
+// removeLeftovers removes the directories of builds that were killed. The caller holds
+// the lock, so none of them is in use.
 func removeLeftovers(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, buildPrefix+"*"))
 	for _, path := range left {
@@ -95,19 +92,18 @@ func removeLeftovers(dir string) {
 	}
 }
 
-// builtFile returns where the agent that this program builds lies. The name has
-// the sum of the source, so no other version's agent is ever there.
+// builtFile returns the path of the agent that this program builds. The name contains the
+// checksum of the source, so an agent of another version is never used.
 func builtFile(arch string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no place to keep it: %w", err)
+		return "", fmt.Errorf("find a cache directory for it: %w", err)
 	}
 	sum, err := sourceSum()
 	return filepath.Join(base, "warmbox", "built", file(arch)+"-"+sum), err
 }
 
-// sourceSum is the sum of the names and texts of all source that this program
-// carries.
+// sourceSum returns a checksum of the names and contents of the embedded source.
 func sourceSum() (string, error) {
 	h := sha256.New()
 	err := fs.WalkDir(warmbox.AgentSource, ".", func(name string, d fs.DirEntry, err error) error {
@@ -126,16 +122,15 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Build builds the agent for an architecture with the Go toolchain in PATH: the
-// same bytes from the same source and toolchain wherever it runs. The file appears
-// whole or not at all.
+// Build builds the agent for an architecture with the Go toolchain in PATH. The same
+// source and toolchain give the same bytes on every machine. The file at path appears
+// complete or not at all.
 //
-// The source is the one that the compiler saw when it made this program, which
-// carries it: so the agent speaks exactly this program's protocol, whatever has
-// become of the checkout or module that the program was built from. To fetch the
-// module by the version in the build info was rejected: a checkout that was edited
-// has none. Other modules come from the module cache, or the proxy, in the
-// versions and with the sums of this program's go.mod and go.sum.
+// The source is the one that was embedded when this program was compiled. So the agent
+// has exactly this program's protocol, whatever has become of the checkout or module
+// since. Fetching the module by the version in the build info was rejected: an edited
+// checkout has none. Other modules come from the module cache or the proxy, with the
+// versions and checksums of this program's go.mod and go.sum.
 func Build(ctx context.Context, arch, path string) error {
 	compiler, err := exec.LookPath("go")
 	if err != nil {
@@ -151,8 +146,8 @@ func Build(ctx context.Context, arch, path string) error {
 	}
 	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", "agent", "./cmd/warmbox-agent")
 	cmd.Dir = dir
-	cmd.WaitDelay = time.Second // compilers that a killed go leaves behind hold its output
-	// What the machine is set to must not show in the result.
+	cmd.WaitDelay = time.Second // compilers that outlive a killed go hold its output
+	// Settings of this machine must not change the result.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off",
 		"GOFLAGS=-trimpath -mod=readonly", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
 	out, err := cmd.CombinedOutput()
@@ -165,7 +160,7 @@ func Build(ctx context.Context, arch, path string) error {
 	return put(filepath.Join(dir, "agent"), path)
 }
 
-// lastLine returns the end of what go said, which is what stopped it.
+// lastLine returns the end of go's output, which says why it failed.
 func lastLine(out []byte) string {
 	const most = 300
 	lines := strings.Split(string(bytes.TrimSpace(out)), "\n")
@@ -173,7 +168,7 @@ func lastLine(out []byte) string {
 	return strings.ToValidUTF8(last[max(0, len(last)-most):], "")
 }
 
-// put moves a program to its place, once the disk has all of it.
+// put moves a program to its place after it is completely on disk.
 func put(from, to string) error {
 	f, err := os.OpenFile(from, os.O_RDWR, 0)
 	if err != nil {

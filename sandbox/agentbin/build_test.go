@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The source that a program carries lacks nothing and has nothing of another
-// version: it gives the agent that a build in the checkout gives.
+// The embedded source is complete and current: it builds to the same agent as the
+// checkout.
 func TestCarriedSourceGivesTheSameAgent(t *testing.T) {
 	dir := t.TempDir()
 	if err := Build(t.Context(), "arm64", filepath.Join(dir, "carried")); err != nil {
@@ -36,7 +36,7 @@ func TestCarriedSourceGivesTheSameAgent(t *testing.T) {
 	}
 }
 
-// compiler puts a script into PATH as go, and returns a file to which it can write.
+// compiler puts a script into PATH as go, and returns the file that it knows as $TOLD.
 func compiler(t *testing.T, script string) (told string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -64,8 +64,7 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// However many want an agent at once, it is built one time, and no caller sees half
-// of it.
+// Concurrent callers build an agent once, and none of them sees a partial file.
 func TestAgentIsBuiltOnce(t *testing.T) {
 	told := compiler(t, `echo built >>"$TOLD"; sleep 0.2; echo "$GOOS/$GOARCH $CGO_ENABLED" >agent`)
 	dir := filepath.Join(t.TempDir(), "built")
@@ -87,7 +86,7 @@ func TestAgentIsBuiltOnce(t *testing.T) {
 	}
 	all.Wait()
 	if text, err := os.ReadFile(told); string(text) != "built\n" {
-		t.Errorf("the compiler was called so: %q, %v", text, err)
+		t.Errorf("the compiler's calls are %q, %v, want one", text, err)
 	}
 	if names := entries(t, dir); strings.Join(names, " ") != "agent lock" {
 		t.Errorf("what is left: %q", names)
@@ -99,7 +98,7 @@ func TestAgentIsBuiltOnce(t *testing.T) {
 	}
 }
 
-func TestBuildsThatFail(t *testing.T) {
+func TestFailedBuildSaysWhyAndLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "agent")
 	compiler(t, `echo "go: downloading"; echo "go: golang.org/x/sys: module lookup disabled" >&2; exit 1`)
@@ -122,8 +121,8 @@ func TestBuildsThatFail(t *testing.T) {
 	}
 }
 
-// A lock that another program holds is waited for within the caller's time.
-func TestWaitForAnothersBuild(t *testing.T) {
+// Waiting for a lock ends with the caller's context.
+func TestWaitForAnotherBuildEndsWithTheContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), path)
 	if err != nil {
@@ -131,11 +130,11 @@ func TestWaitForAnothersBuild(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	giveUp, err := lock(ctx, path)
+	release, err := lock(ctx, path)
 	if err == nil || !strings.Contains(err.Error(), "another warmbox is building it") {
 		t.Error(err)
 	}
-	giveUp()
+	release()
 	unlock()
 	unlock, err = lock(t.Context(), path)
 	if err != nil {

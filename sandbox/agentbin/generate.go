@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Generate builds the agents that package agentbin embeds, and beside each its
-// sum. With an argument it builds them in that directory instead.
+// Generate builds the agents that package agentbin embeds, each with a file of its
+// checksum. With an argument it builds them in that directory instead.
 package main
 
 import (

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes the lock of an open file, and reports whether it was free.
+// tryLock locks an open file if it is free, and reports whether it was.
 func tryLock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK || err == unix.EINTR {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock takes the lock of an open file, and reports whether it was free.
+// tryLock locks an open file if it is free, and reports whether it was.
 func tryLock(f *os.File) (bool, error) {
 	how := uint32(windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY)
 	err := windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, new(windows.Overlapped))
