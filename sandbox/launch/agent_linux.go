@@ -12,8 +12,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 )
 
-// OwnAgent returns the command that starts the agent of this program. The agent
-// runs from memory and is gone with its last process.
+// OwnAgent returns the command that starts this program's own agent. The agent runs from
+// a file in memory, which is freed with its last process.
 func OwnAgent(ctx context.Context) (cmd *exec.Cmd, release func(), err error) {
 	if err := agentbin.Ensure(ctx, runtime.GOARCH); err != nil {
 		return nil, nil, err
@@ -37,5 +37,6 @@ func OwnAgent(ctx context.Context) (cmd *exec.Cmd, release func(), err error) {
 	return cmd, func() { f.Close() }, nil
 }
 
-// ownSession keeps a terminal's ^C from the agent: it ends with its server.
+// ownSession starts the agent in its own session, so that ^C in a terminal does not reach
+// it: the agent ends with its server.
 func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

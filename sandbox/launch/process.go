@@ -1,10 +1,12 @@
-// Package launch has the Launchers that are a command: they start an agent as a
-// child process and speak with it over its standard input and output.
+// Package launch has the Launchers that start an agent as a child process and use its
+// standard input and output as the stream.
 //
-// What isolates the agent from the host, if anything does, is the command. The
-// one that stands here, Process, isolates nothing: commands run as the user who
-// runs the server, with that user's files and network. It is for trying things
-// out, and for places that are a sandbox already.
+// The command that starts the agent decides what isolates it from the host. The only
+// Launcher here, Process, isolates nothing: commands run as the user who runs the server,
+// with that user's files and network. It is meant for trials, and for machines that are a
+// sandbox already.
+//
+// The caller must close each stream that Launch returns.
 package launch
 
 import (
@@ -26,19 +28,19 @@ import (
 
 // Process launches agents as plain processes of this host.
 type Process struct {
-	// Agent returns the command that starts an agent which serves its standard
-	// input and output, and what to give back once it runs.
+	// Agent returns the command that starts an agent on its standard input and output.
+	// Launch calls release once the command runs or has failed to start.
 	Agent func(ctx context.Context) (cmd *exec.Cmd, release func(), err error)
 
-	// Workspaces is where a box without a given workspace gets a directory of
-	// its own, which is kept when the box is gone unless it is empty.
+	// Workspaces is the directory in which a box without a given workspace gets a
+	// directory of its own. That directory is removed with the box only if it is empty.
 	Workspaces string
 }
 
-// Isolates reports false.
+// Isolates reports false: commands run on the host.
 func (p *Process) Isolates() bool { return false }
 
-// Launch starts an agent.
+// Launch starts an agent and returns the stream to it.
 func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.
 	return c, nil
 }
 
-// workspace opens the directory of a box. The agent goes there by its name.
+// workspace opens the directory of a box. The agent enters it by its path.
 func (p *Process) workspace(id string, spec sandbox.Spec) (*hostpath.File, error) {
 	if spec.Workspace == "" {
 		dir := filepath.Join(p.Workspaces, id)
@@ -76,8 +78,8 @@ func (p *Process) workspace(id string, spec sandbox.Spec) (*hostpath.File, error
 		}
 		return (*hostpath.Guard)(nil).Open(dir, nil)
 	}
-	// Commands of this backend can write all that this user can, and no list would
-	// tell where.
+	// Commands of this backend can write everything that this user can, so no list of
+	// what other boxes can write would be complete.
 	f, err := spec.Paths.Open(spec.Workspace, func() ([]string, error) { return nil, nil })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, sandbox.NoWorkspace(spec.Workspace)
@@ -88,8 +90,8 @@ func (p *Process) workspace(id string, spec sandbox.Spec) (*hostpath.File, error
 	return f, err
 }
 
-// hostEnv is what commands need of the host's environment. The rest, keys and
-// tokens among it, is not for them.
+// hostEnv returns the variables of the host that commands need. All others, which may
+// hold keys and tokens, are withheld.
 func hostEnv() (env []string) {
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ"} {
 		if v, ok := os.LookupEnv(name); ok {
@@ -102,15 +104,15 @@ func hostEnv() (env []string) {
 // child is a running agent and the stream to it.
 type child struct {
 	cmd   *exec.Cmd
-	in    *os.File // to the agent
-	out   *os.File // from it
-	last  sandbox.LastLines
+	in    *os.File          // written to the agent
+	out   *os.File          // read from the agent
+	last  sandbox.LastLines // the last lines of the agent's stderr
 	place sandbox.Place
-	own   bool // the workspace is the box's own
+	own   bool // the workspace was created for the box
 
-	exited  chan struct{} // closed when it is reaped
+	exited  chan struct{} // closed when the agent is reaped
 	closing sync.Once
-	closed  chan struct{} // closed when Close has begun
+	closed  chan struct{} // closed when Close begins
 }
 
 func startChild(cmd *exec.Cmd, dir string) (*child, error) {
@@ -147,7 +149,8 @@ func (c *child) Place() sandbox.Place { return c.place }
 
 func (c *child) Write(p []byte) (int, error) { return c.in.Write(p) }
 
-// Read tells, at the end, how the agent ended if that was not our doing.
+// Read reads from the agent. If the agent ends before Close, the error at the end is an
+// EndedError.
 func (c *child) Read(p []byte) (int, error) {
 	n, err := c.out.Read(p)
 	if err != io.EOF {
@@ -158,16 +161,16 @@ func (c *child) Read(p []byte) (int, error) {
 		return n, io.EOF
 	case <-c.exited:
 		return n, &sandbox.EndedError{ExitCode: c.cmd.ProcessState.ExitCode(), Stderr: c.last.String()}
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 		return n, io.EOF
 	}
 }
 
-// closePatience is how long an agent may take to end all that it started: its
-// own limit for that is 5 s.
-const closePatience = 7 * time.Second
+// closeTimeout is how long an agent may take to end all that it started: its own limit
+// for that is 5 s.
+const closeTimeout = 7 * time.Second
 
-// Close ends the agent: it ends everything that it started when its input ends.
+// Close ends the agent, which ends everything that it started when its input ends.
 func (c *child) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)
@@ -175,7 +178,7 @@ func (c *child) Close() error {
 		c.awaitExit()
 		c.out.Close()
 		if c.own {
-			os.Remove(c.place.Workspace) // only where it is empty
+			os.Remove(c.place.Workspace) // fails unless it is empty
 		}
 	})
 	<-c.exited
@@ -187,7 +190,7 @@ func (c *child) awaitExit() {
 		select {
 		case <-c.exited:
 			return
-		case <-time.After(closePatience):
+		case <-time.After(closeTimeout):
 			c.cmd.Process.Signal(sig)
 		}
 	}

@@ -23,11 +23,11 @@ func process(t *testing.T) *launch.Process {
 	return &launch.Process{Agent: launch.OwnAgent, Workspaces: filepath.Join(t.TempDir(), "workspaces")}
 }
 
-// TestBox runs the suite on the agent that the program carries, on shells that stand
-// ready. On new ones package sandbox runs it.
+// TestBox runs the suite on the embedded agent with spare shells. Package sandbox runs it
+// with new shells.
 func TestBox(t *testing.T) { boxtest.Run(t, process(t), sandbox.Spec{Spares: 1}) }
 
-func TestSaysThatItDoesNotIsolate(t *testing.T) {
+func TestPlaceNotesMissingIsolation(t *testing.T) {
 	m := boxtest.Manager(t, process(t), sandbox.Spec{})
 	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
@@ -38,10 +38,11 @@ func TestSaysThatItDoesNotIsolate(t *testing.T) {
 	}
 }
 
-// TestWorkspace sees that a box's own workspace stays where something is in it.
-func TestWorkspace(t *testing.T) {
+// A workspace that was created for a box is removed with the box if it is empty, and
+// stays otherwise.
+func TestOwnWorkspaceIsRemovedOnlyIfEmpty(t *testing.T) {
 	m := boxtest.Manager(t, process(t), sandbox.Spec{})
-	for cmd, kept := range map[string]int{"true": 0, "echo x > f": 1} {
+	for cmd, want := range map[string]int{"true": 0, "echo x > f": 1} {
 		box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 		if err != nil {
 			t.Fatal(err)
@@ -52,14 +53,14 @@ func TestWorkspace(t *testing.T) {
 		}
 		<-run.Done()
 		box.Close()
-		if files, _ := filepath.Glob(box.Place.Workspace); len(files) != kept {
-			t.Errorf("after %q the workspace is there %d times, want %d", cmd, len(files), kept)
+		if files, _ := filepath.Glob(box.Place.Workspace); len(files) != want {
+			t.Errorf("after %q the workspace exists %d times, want %d", cmd, len(files), want)
 		}
 	}
 }
 
-// TestWorkspaceThatIsGone: who asks for a box or a command is told, and all is well
-// once the directory is back.
+// Exec and Start fail with WorkspaceGone while the directory of a workspace is missing,
+// and succeed once it is back.
 func TestWorkspaceThatIsGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "workspace")
 	if err := os.Mkdir(dir, 0o700); err != nil {
