@@ -9,30 +9,30 @@ import (
 	"sync"
 )
 
-// A Guard knows the paths of this machine that the boxes of one server have. A
-// path is admitted once, at the server's start, and opened at each launch: the
-// Guard remembers what it was by device and inode, and judges it anew when it
-// has become something else. What was not admitted it does not open.
+// A Guard knows the paths of this machine that the boxes of one server may have. A path
+// is admitted once, when the server starts, and opened at each launch. The Guard
+// remembers its device and inode, and checks it again if another file has replaced it. It
+// opens no path that was not admitted.
 //
-// A nil Guard remembers and judges nothing: it opens what a path leads to now.
+// A nil Guard remembers and checks nothing: it opens what a path leads to now.
 type Guard struct {
-	Home  string   // of the user, "" if unknown
-	Own   []string // where warmbox keeps its own files
-	Wrote []string // what boxes of this user could write at any time: no link in it is followed
+	Home  string   // the user's home directory, "" if unknown
+	Own   []string // directories with warmbox's own files
+	Wrote []string // directories that boxes of this user could ever write; links in them are not followed
 
 	mu    sync.Mutex
 	known map[string]entry // by path, without links
 }
 
-// An entry is what a Guard remembers of a path.
+// An entry is what a Guard remembers about a path.
 type entry struct {
 	use  use
 	id   ID
-	kind fs.FileMode // an inode is used again for another kind of file
+	kind fs.FileMode // an inode can be reused for another kind of file
 	uid  int
 }
 
-// A use is what boxes have a path for.
+// A use is the purpose for which boxes have a path.
 type use int
 
 const (
@@ -51,7 +51,7 @@ func (u use) String() string {
 	return "a mount"
 }
 
-// A Refusal says why boxes may not have a path, and what to try.
+// A Refusal says why boxes may not have a path, and what to try instead.
 type Refusal struct {
 	Path string
 	Why  string
@@ -64,8 +64,8 @@ func refuse(path, hint, why string, args ...any) error {
 	return &Refusal{Path: path, Why: fmt.Sprintf(why, args...), Hint: hint}
 }
 
-// Workspace admits the directory that boxes share with this machine, and returns
-// its path without links. Where roots are given, it must lie in one of them.
+// Workspace admits the directory that boxes share with this machine. It returns its path
+// without links. If there are roots, the directory must lie in one of them.
 func (g *Guard) Workspace(path string, writable bool, roots []string) (string, error) {
 	u := workspaceRead
 	if writable {
@@ -74,8 +74,8 @@ func (g *Guard) Workspace(path string, writable bool, roots []string) (string, e
 	return g.admit(path, u, roots)
 }
 
-// Mount admits a file or directory that boxes see besides their workspace, and
-// returns its path without links.
+// Mount admits a file or directory that boxes get besides their workspace. It returns its
+// path without links.
 func (g *Guard) Mount(path string, writable bool) (string, error) {
 	u := mountRead
 	if writable {
@@ -96,7 +96,7 @@ func (g *Guard) admit(path string, u use, roots []string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	if err := g.judge(f, u, roots); err != nil {
+	if err := g.check(f, u, roots); err != nil {
 		return "", err
 	}
 	if g.known == nil {
@@ -108,9 +108,9 @@ func (g *Guard) admit(path string, u use, roots []string) (string, error) {
 	return real, nil
 }
 
-// judge is the one function that says whether boxes may have a path for a use.
-// The caller holds g.mu.
-func (g *Guard) judge(f *File, u use, roots []string) error {
+// check decides whether boxes may have a path for a use; no other function does. The
+// caller holds g.mu.
+func (g *Guard) check(f *File, u use, roots []string) error {
 	isMount := u == mountRead || u == mountWrite
 	why := g.forbidden(f.Path)
 	switch {
@@ -125,28 +125,28 @@ func (g *Guard) judge(f *File, u use, roots []string) error {
 		return refuse(f.Path, "Name the directory of a project.", "cannot be %v: %s", u, why)
 	}
 	if len(roots) > 0 && !inAny(roots, f.Path) {
-		return refuse(f.Path, "Choose a directory in one of them.", "cannot be %v: it lies in none of workspace_roots, %s", u, strings.Join(roots, ", "))
+		return refuse(f.Path, "Choose a directory in one of the workspace_roots.", "cannot be %v: it lies in none of workspace_roots, %s", u, strings.Join(roots, ", "))
 	}
-	return g.apart(f.Path, u)
+	return g.checkOverlap(f.Path, u)
 }
 
-// apart sees that the paths of one server do not lie in each other in a way that
-// lets a command change what a later box gets, or write past what protects a
+// checkOverlap refuses a path that contains, or lies in, another path of the server such
+// that a command could replace what a later box gets, or write past the protection of a
 // workspace.
-func (g *Guard) apart(path string, u use) error {
+func (g *Guard) checkOverlap(path string, u use) error {
 	for other, e := range g.known {
 		switch {
-		case path == other && u == e.use: // once more, at another place
+		case path == other && u == e.use: // the same mount at a second place in the box
 		case e.use.writes() && below(other, path):
-			return refuse(path, fmt.Sprintf("Move it out of there, or let boxes only read %s.", other), "cannot be %v: it lies in %s, which boxes can write", u, other)
+			return refuse(path, fmt.Sprintf("Move it out of there, or make %s read-only for boxes.", other), "cannot be %v: it lies in %s, which boxes can write", u, other)
 		case u.writes() && below(path, other):
-			return refuse(path, "Mount it to be read only, or move one of them.", "cannot be %v that boxes can write: %s lies in it, which they have too", u, other)
+			return refuse(path, "Mount it read-only, or move one of them.", "cannot be %v that boxes can write: %s lies in it, which boxes also have", u, other)
 		}
 	}
 	return nil
 }
 
-// writable lists what the boxes of this server can write. The caller holds g.mu.
+// writable returns the paths that boxes of this server can write. The caller holds g.mu.
 func (g *Guard) writable() (list []string) {
 	for path, e := range g.known {
 		if e.use.writes() {
@@ -157,7 +157,7 @@ func (g *Guard) writable() (list []string) {
 	return list
 }
 
-// Writable lists what the boxes of this server can write.
+// Writable returns the paths that boxes of this server can write.
 func (g *Guard) Writable() []string {
 	if g == nil {
 		return nil
@@ -167,12 +167,12 @@ func (g *Guard) Writable() []string {
 	return g.writable()
 }
 
-// Open opens a path for a box that is just launched. others lists what boxes of
-// other servers can write; it is asked only where that counts.
+// Open opens a path for a box that is being launched. others returns the paths that boxes
+// of other servers can write; it is called only if that matters.
 //
-// A path that leads where it led is opened. One that is another directory or file
-// by now, such as a project that was cloned anew, is judged again: it must have the
-// owner that it had, and no box can have put it there. A link is refused.
+// A path that still leads to the same file is opened. One that leads to another file or
+// directory, such as a project that was cloned again, is checked again: it must have the
+// same owner as before, and no box may have been able to put it there. A link is refused.
 func (g *Guard) Open(path string, others func() ([]string, error)) (*File, error) {
 	if g == nil {
 		real, err := resolve(path, nil)
@@ -183,28 +183,28 @@ func (g *Guard) Open(path string, others func() ([]string, error)) (*File, error
 	}
 	f, err := Open(path)
 	if err != nil {
-		return nil, linked(path, err)
+		return nil, refuseLink(path, err)
 	}
-	if err := g.hold(f, others); err != nil {
+	if err := g.verify(f, others); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// linked says of a path that has become a link since it was admitted who may have
-// done it.
-func linked(path string, err error) error {
+// refuseLink explains that a path has become a link since it was admitted, possibly made
+// by a command.
+func refuseLink(path string, err error) error {
 	link, is := errors.AsType[*LinkError](err)
 	if !is {
 		return err
 	}
-	return refuse(path, "Look at what it leads to, remove it, and put the directory back.",
-		"is not what it was when this server started: %s is a link now, which a command may have made", link.Path)
+	return refuse(path, "Check where it leads, remove it, and put the directory back.",
+		"has changed since this server started: %s is a link now, which a command may have made", link.Path)
 }
 
-// hold holds what was opened against what the Guard remembers.
-func (g *Guard) hold(f *File, others func() ([]string, error)) error {
+// verify checks an opened file against what the Guard remembers.
+func (g *Guard) verify(f *File, others func() ([]string, error)) error {
 	g.mu.Lock()
 	e, admitted := g.known[f.Path]
 	own := g.writable()
@@ -219,39 +219,39 @@ func (g *Guard) hold(f *File, others func() ([]string, error)) error {
 	}
 	list, err := others()
 	if err != nil {
-		return fmt.Errorf("learn what other boxes can write: %w", err)
+		return fmt.Errorf("list what other boxes can write: %w", err)
 	}
-	if i := slices.IndexFunc(list, func(dir string) bool { return e.use.meddled(dir, f.Path) }); i >= 0 && isMount {
-		return refuse(f.Path, "Stop that server and the boxes it keeps, or mount what they cannot write.", "cannot be %v: boxes of another server can write %s", e.use, list[i])
+	if i := slices.IndexFunc(list, func(dir string) bool { return e.use.replaceable(dir, f.Path) }); i >= 0 && isMount {
+		return refuse(f.Path, "Stop that server and its persistent boxes, or mount something that they cannot write.", "cannot be %v: boxes of another server can write %s", e.use, list[i])
 	}
 	if same {
 		return nil
 	}
-	return g.renew(f, e, slices.Concat(own, list))
+	return g.readmit(f, e, slices.Concat(own, list))
 }
 
-// meddled reports whether boxes that can write a directory could change what a
-// path of this use is. What is shared to be written is no secret to who writes it.
-func (u use) meddled(dir, path string) bool {
+// replaceable reports whether boxes that can write dir could change what a path of this
+// use is. Two servers may share the same directory to be written.
+func (u use) replaceable(dir, path string) bool {
 	return below(dir, path) && (dir != path || u == mountRead)
 }
 
-// renew takes a path for what it is now, if no box can have put that there.
-func (g *Guard) renew(f *File, e entry, writable []string) error {
+// readmit remembers the new identity of a path, if no box can have put it there.
+func (g *Guard) readmit(f *File, e entry, writable []string) error {
 	if i := slices.IndexFunc(writable, func(dir string) bool { return dir != f.Path && below(dir, f.Path) }); i >= 0 {
-		return refuse(f.Path, "If that was you, start this server again.",
-			"is not what it was when this server started: it was replaced, and boxes can write %s, so that a command may have done it", writable[i])
+		return refuse(f.Path, "If you replaced it, restart this server.",
+			"has changed since this server started: it was replaced, and boxes can write %s, so a command may have replaced it", writable[i])
 	}
 	if e.uid != f.UID {
-		return refuse(f.Path, "If that is meant, start this server again.",
-			"is not what it was when this server started: it was replaced, and belongs to user %d instead of %d", f.UID, e.uid)
+		return refuse(f.Path, "If this is intended, restart this server.",
+			"has changed since this server started: it was replaced, and belongs to user %d instead of %d", f.UID, e.uid)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	others := g.known
 	defer func() { g.known = others }()
-	g.known = nil // it lies where it lay, apart from them
-	if err := g.judge(f, e.use, nil); err != nil {
+	g.known = nil // its name and so its overlap with the others are unchanged
+	if err := g.check(f, e.use, nil); err != nil {
 		return err
 	}
 	e.id, e.kind = f.ID, f.Mode.Type()

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// lay makes directories below a new one, files where a name has no slash at its
-// end, and links where it has an arrow. It returns the new one, without links.
+// lay creates a directory and in it: a directory for each name that ends in a slash, a
+// link for each with an arrow, and a file for each other one. It returns the directory's
+// path without links.
 func lay(t *testing.T, names ...string) string {
 	t.Helper()
 	top := Real(t.TempDir())
@@ -59,19 +60,18 @@ func TestOpenFollowsNoLink(t *testing.T) {
 	}
 	for _, name := range []string{"a/b", top + "/", top + "/a/../a", ""} {
 		if f, err := Open(name); err == nil {
-			t.Errorf("%q: opened %s", name, f.Path)
+			t.Errorf("%q: opened %s, want an error", name, f.Path)
 		}
 	}
 	if _, err := Open(filepath.Join(top, "a/file/x")); err == nil {
-		t.Error("a file has no files in it")
+		t.Error("a path below a file was opened")
 	}
 	if _, err := Open(filepath.Join(top, "absent/x")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestLinksThatBoxesMayHaveMade resolves paths over links, of which those that a
-// command can have made are not followed.
+// Links that a command can have made are not followed; others are.
 func TestLinksThatBoxesMayHaveMade(t *testing.T) {
 	top := lay(t, "work/sub/", "other/in/", "work/link -> ../other", "work/chain -> sub/../link", "out -> work/sub", "over -> TOP/work/link", "loop -> loop")
 	for path, refused := range map[string]bool{
@@ -87,16 +87,16 @@ func TestLinksThatBoxesMayHaveMade(t *testing.T) {
 		}
 		want, _ := filepath.EvalSymlinks(filepath.Join(top, path))
 		if real, err := new(Guard).Workspace(filepath.Join(top, path), true, nil); err != nil || real != want {
-			t.Errorf("%s where no box was: %q, %v", path, real, err)
+			t.Errorf("%s, which no box could write: %q, %v", path, real, err)
 		}
 	}
 	if _, err := new(Guard).Workspace(filepath.Join(top, "loop"), true, nil); err == nil {
-		t.Error("a link to itself leads somewhere")
+		t.Error("a link to itself was resolved")
 	}
 }
 
-// TestPathThatBecameAnother holds what a path was at the start against what it is at
-// a launch.
+// A path is opened at a launch only if it is still the admitted file, or a replacement
+// that no box can have made.
 func TestPathThatBecameAnother(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -132,7 +132,7 @@ func TestPathThatBecameAnother(t *testing.T) {
 				}
 				return list, nil
 			}
-			for range 2 { // what was accepted is so from then on
+			for range 2 { // the result stays the same
 				f, err := g.Open(dir, others)
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("got %v, want %q", err, c.want)
@@ -144,12 +144,12 @@ func TestPathThatBecameAnother(t *testing.T) {
 		})
 	}
 	if _, err := new(Guard).Open(lay(t), none); err == nil || !strings.Contains(err.Error(), "not admitted") {
-		t.Errorf("a path that nobody admitted: %v", err)
+		t.Errorf("a path that was not admitted: %v", err)
 	}
 }
 
-// again makes another directory of the name. The first stays, so that its inode is
-// not used again.
+// again replaces a directory by a new one. The first is only renamed, so that its inode
+// is not reused.
 func again(dir string) error {
 	return errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o755))
 }
@@ -158,7 +158,7 @@ func link(dir string) error {
 	return errors.Join(os.Rename(dir, dir+".old"), os.Symlink("../secret", dir))
 }
 
-// TestOwnerIsRemembered: a directory that somebody else made is not the user's.
+// A directory that now belongs to another user is refused.
 func TestOwnerIsRemembered(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to give a directory away")
@@ -176,8 +176,8 @@ func TestOwnerIsRemembered(t *testing.T) {
 	}
 }
 
-// TestPathsOfOneServer: no mount lies where the commands of the same server's boxes
-// can replace it, nor opens what a workspace protects.
+// A mount is refused if commands of the same server's boxes could replace it, or if it
+// would open what a workspace protects.
 func TestPathsOfOneServer(t *testing.T) {
 	const ro, rw = false, true
 	type at struct {
@@ -226,8 +226,8 @@ func TestPathsOfOneServer(t *testing.T) {
 	}
 }
 
-// TestMountThatOthersWrite: a mount is refused at the launch while boxes of another
-// server can write it, but what both share to write is not.
+// A mount is refused at the launch while boxes of another server can write it, unless
+// both may write the same directory.
 func TestMountThatOthersWrite(t *testing.T) {
 	for _, c := range []struct {
 		others   string
@@ -251,7 +251,7 @@ func TestMountThatOthersWrite(t *testing.T) {
 		}
 		unknown := errors.New("no engine")
 		if _, err := g.Open(dir, func() ([]string, error) { return nil, unknown }); !errors.Is(err, unknown) {
-			t.Errorf("where nobody knows: %v", err)
+			t.Errorf("without a list of other boxes: %v", err)
 		}
 	}
 }

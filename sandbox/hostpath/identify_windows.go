@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// identify says what a file is. Files have no numbered owners here.
+// identify returns the ID of a file. Files have no numeric owners on Windows.
 func identify(name string, _ fs.FileInfo) (id ID, uid, gid int, err error) {
 	path, err := syscall.UTF16PtrFromString(name)
 	if err != nil {

@@ -5,18 +5,17 @@ import (
 	"fmt"
 )
 
-// markPrefix begins the name of a file that says to two kernels that they speak of
-// one directory.
+// markPrefix is the start of the name of a file by which two kernels recognize the same
+// directory.
 const markPrefix = ".warmbox-"
 
-// Mark puts an empty file with a random name into a directory, for
-// a reader that sees the directory through another kernel to look for. remove takes
-// it away.
+// Mark creates an empty file with a random name in a directory. A reader that sees the
+// directory through another kernel looks for that file. remove removes it.
 func (f *File) Mark() (name string, remove func() error, err error) {
 	name = markPrefix + rand.Text()
 	remove, err = f.mark(name)
 	if err != nil {
-		return "", nil, fmt.Errorf("make a file in %s to know it by: %w", f.Path, err)
+		return "", nil, fmt.Errorf("create a file to recognize %s by: %w", f.Path, err)
 	}
 	return name, remove, nil
 }

@@ -11,8 +11,8 @@ import (
 
 func cleanAbs(name string) bool { return path.IsAbs(name) && path.Clean(name) == name }
 
-// open goes down component by component. openat2 would do it in one call, but
-// seccomp profiles of containers, in which a server may run, refuse it.
+// open opens one component after the other. openat2 would do it in one call, but seccomp
+// profiles of containers, in which a server may run, refuse it.
 func open(name string) (*File, error) {
 	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -38,8 +38,7 @@ func open(name string) (*File, error) {
 	return newFile(name, at)
 }
 
-// step opens one component. O_PATH opens a link itself, and is how to see that it
-// is one.
+// step opens one component. O_PATH opens a link itself, so that it can be detected.
 func step(at int, part string) (int, error) {
 	fd, err := unix.Openat(at, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -56,7 +55,7 @@ func step(at int, part string) (int, error) {
 	return fd, nil
 }
 
-// newFile takes over a descriptor.
+// newFile returns a File that owns a descriptor.
 func newFile(name string, fd int) (*File, error) {
 	f := &File{Path: name, file: os.NewFile(uintptr(fd), name)}
 	info, err := f.file.Stat()
@@ -69,22 +68,22 @@ func newFile(name string, fd int) (*File, error) {
 	return f, err
 }
 
-// Boot names the kernel that runs: another one numbers devices and inodes in its own
-// way. It is "" where that cannot be learnt.
+// Boot returns the boot id of the running kernel, "" if unknown. Another kernel numbers
+// devices and inodes in its own way.
 func Boot() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text))
 }
 
-// Numbered reports whether all who see this file on one kernel see the same ID. A
-// file system of a virtual machine's host has another device for each mount of it.
+// Numbered reports whether the file has the same ID in every mount on one kernel. A file
+// system shared by a virtual machine's host has another device for each mount.
 func (f *File) Numbered() bool {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(int(f.file.Fd()), &st)
 	return err == nil && st.Type != unix.V9FS_MAGIC
 }
 
-// mark makes an empty file under a name that is new in its directory.
+// mark creates an empty file under a name that is new in the directory.
 func (f *File) mark(name string) (remove func() error, err error) {
 	dir := int(f.file.Fd())
 	fd, err := unix.Openat(dir, name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)

@@ -10,8 +10,8 @@ import (
 
 func cleanAbs(name string) bool { return filepath.IsAbs(name) && filepath.Clean(name) == name }
 
-// open looks at each component by its name: a descriptor that only names a
-// directory, and needs no right to read it, is Linux's alone.
+// open checks each component by its name. Only Linux has descriptors that name a
+// directory and need no permission to read it.
 func open(name string) (*File, error) {
 	for dir := name; ; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(dir)
@@ -34,10 +34,10 @@ func open(name string) (*File, error) {
 	return f, err
 }
 
-// Boot is not known: boxes run on a kernel of their own.
+// Boot returns "": boxes run on another kernel.
 func Boot() string { return "" }
 
-// Numbered reports false.
+// Numbered reports false: boxes run on another kernel.
 func (f *File) Numbered() bool { return false }
 
 func (f *File) mark(name string) (remove func() error, err error) {

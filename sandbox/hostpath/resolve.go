@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// maxLinks is how many links a path may lead over, as in the kernel.
+// maxLinks bounds the links that a path may lead over, as in the kernel.
 const maxLinks = 40
 
-// resolve follows the links of a path, all but those that lie in one of the
-// directories: what can write there can have made them.
+// resolve follows the links of a path, but none in one of the directories: what can write
+// there may have made it.
 func resolve(path string, wrote []string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -22,7 +22,7 @@ func resolve(path string, wrote []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		return resolveWhole(abs, wrote)
 	}
-	var real []string // of each directory whose links may not be followed
+	var real []string // the directories whose links must not be followed
 	for _, dir := range wrote {
 		real = append(real, Real(dir))
 	}
@@ -66,9 +66,9 @@ func resolve(path string, wrote []string) (string, error) {
 	return done, nil
 }
 
-// resolveWhole follows the links of a path where they have kinds that only the
-// system can follow, and refuses what lies in one of the directories and leads
-// elsewhere.
+// resolveWhole follows the links of a path on Windows, where only the system can follow
+// every kind of link. It refuses a path that lies in one of the directories and leads out
+// of it.
 func resolveWhole(abs string, wrote []string) (string, error) {
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
@@ -83,6 +83,6 @@ func resolveWhole(abs string, wrote []string) (string, error) {
 }
 
 func madeByBox(path, link, dir string) error {
-	return refuse(path, "Look at where it leads, and name that directory itself.",
-		"is not followed: %s is a link, and boxes of yours could write %s, so that a command may have made it", link, dir)
+	return refuse(path, "Check where it leads, and name that directory itself.",
+		"is not followed: %s is a link, and boxes of yours could write %s, so a command may have made it", link, dir)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What no box may have of a machine: these places themselves, or with all that
-// is in them.
+// What no box may have of a machine: systemPlaces themselves, and systemTrees and
+// homeTrees with everything in them.
 var (
 	systemPlaces = []string{"/", "/home", "/Users", "/mnt", "/media", "/Volumes", "/opt", "/srv", "/tmp", "/var", "/var/lib", "/var/tmp",
 		"/private", "/private/tmp", "/private/var", "/run/media"}
@@ -16,14 +16,13 @@ var (
 	homeTrees = []string{".aws", ".colima", ".docker", ".gnupg", ".kube", ".local/share/containers", ".orbstack", ".rd", ".ssh"}
 )
 
-// systems is why a part of the system is refused, and kernelTrees are those of it
-// that not even reading is safe of: sockets, devices, the state of processes.
+// systems is the reason for refusing a part of the system. kernelTrees are the parts that
+// are not even safe to read: sockets, devices, the state of processes.
 const systems = "it belongs to the system"
 
 var kernelTrees = []string{"/dev", "/proc", "/run", "/sys", "/var/run"}
 
-// forbidden says why no box may have a path, "" if one may. There are no links
-// in it.
+// forbidden returns why no box may have a path, "" if a box may. The path has no links.
 func (g *Guard) forbidden(path string) string {
 	parent := filepath.Dir(path)
 	disk := strings.HasPrefix(path, "/run/media/")
@@ -33,7 +32,7 @@ func (g *Guard) forbidden(path string) string {
 	case !disk && inAny(systemTrees, path):
 		return systems
 	case parent == "/home" || parent == "/Users":
-		return "it is somebody's home directory"
+		return "it is a user's home directory"
 	case g.Home == "":
 		return ""
 	case below(path, Real(g.Home)):
@@ -53,20 +52,20 @@ func inAny(trees []string, path string) bool {
 	return slices.ContainsFunc(trees, func(tree string) bool { return inTree(tree, path) })
 }
 
-// inTree reports whether a path without links lies in a tree, wherever links lead
-// there. The path is not resolved again: by now it could lead elsewhere.
+// inTree reports whether a path without links lies in a tree, whose own links are
+// followed. The path is not resolved again, since it could lead elsewhere by now.
 func inTree(tree, path string) bool { return below(Real(tree), path) }
 
-// below reports whether path is dir or lies in it, by their names.
+// below reports whether path is dir or lies in it. It compares names only.
 func below(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// Within reports whether path is dir or below it, wherever symbolic links lead.
+// Within reports whether path is dir or lies in it, with all links followed.
 func Within(dir, path string) bool { return below(Real(dir), Real(path)) }
 
-// Real returns a path without the links of that part of it that is there.
+// Real returns path with its links resolved, as far as its components exist.
 func Real(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
