@@ -43,7 +43,7 @@ type lookout struct {
 	spare []string // what is left out of it all
 
 	mu      sync.Mutex
-	known   *hostcode.Known // used by who looks
+	known   *hostcode.Baseline // used by who looks
 	looks   map[string]look // at those paths that were there; likewise
 	cost    time.Duration   // of the last look
 	next    time.Time       // when the next one in the background may begin
@@ -112,12 +112,12 @@ func newLookout(b *Box, spec Spec) *lookout {
 	l.paths, l.spare = Protected(spec.Protect)
 	found := b.Place.Found
 	if found == nil {
-		found = new(hostcode.Look(l.dir, l.paths...))
+		found = new(hostcode.Scan(l.dir, l.paths...))
 	}
 	if !found.Complete() {
 		b.Place.Notes = append(slices.Clip(b.Place.Notes), noteUnseen(*found))
 	}
-	l.known, l.cost, l.looks = hostcode.Learn(*found), found.Took, l.look()
+	l.known, l.cost, l.looks = hostcode.NewBaseline(*found), found.Took, l.look()
 	return l
 }
 
@@ -144,7 +144,7 @@ func Protected(list []string) (paths, spare []string) {
 // themselves.
 func ScanWorkspace(dir string, protect []string) hostcode.Found {
 	paths, _ := Protected(protect)
-	return hostcode.Look(dir, paths...)
+	return hostcode.Scan(dir, paths...)
 }
 
 // Excluded reports whether a path is one of those that are left out, or in one.
@@ -206,8 +206,8 @@ func (l *lookout) stands(before map[string]fs.FileInfo) bool {
 // knows reports whether a look found nothing that was not there when the box started.
 // No command has run in the box, and no other look is under way.
 func (l *lookout) knows(f hostcode.Found) bool {
-	paths, blind := l.known.News(f)
-	return !blind && !slices.ContainsFunc(paths, func(name string) bool { return !Excluded(l.spare, name) && !hostcode.Passing(name) })
+	paths, blind := l.known.Changes(f)
+	return !blind && !slices.ContainsFunc(paths, func(name string) bool { return !Excluded(l.spare, name) && !hostcode.Transient(name) })
 }
 
 // wake has the workspace looked at soon, since a command has ended.
@@ -279,7 +279,7 @@ func (l *lookout) watch(last bool) {
 func (l *lookout) since(news *Changes) {
 	before := l.looks
 	l.looks = l.look()
-	paths, blind := l.known.News(hostcode.Look(l.dir, l.paths...))
+	paths, blind := l.known.Changes(hostcode.Scan(l.dir, l.paths...))
 	for name, is := range l.looks {
 		if is != before[name] {
 			paths = append(paths, path.Clean(name))
@@ -339,7 +339,7 @@ func (l *lookout) settle(news *Changes) {
 	var left, gone []string
 	for _, name := range news.Paths {
 		is := there(name)
-		if !is && hostcode.Passing(name) {
+		if !is && hostcode.Transient(name) {
 			continue
 		}
 		left = append(left, name)

@@ -35,7 +35,7 @@ func (p *plan) cover(spec sandbox.Spec) (err error) {
 // noteElsewhere says of a workspace whose repository lies elsewhere that git does not
 // work in it, unless the owner mounted that too.
 func (p *plan) noteElsewhere(spec sandbox.Spec) {
-	git := hostcode.Elsewhere(p.request.Workspace)
+	git := hostcode.OutsideGitDir(p.request.Workspace)
 	has := func(m sandbox.Mount) bool { return git == m.Target || strings.HasPrefix(git, m.Target+"/") }
 	if git == "" || slices.ContainsFunc(spec.Mounts, has) {
 		return

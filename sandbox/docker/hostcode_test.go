@@ -64,7 +64,7 @@ var nestedAttacks = []string{
 func executed(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, p := range hostcode.Look(dir).Places {
+	for _, p := range hostcode.Scan(dir).Places {
 		path := filepath.Join(dir, p.Path)
 		if info, err := os.Lstat(path); err == nil && info.IsDir() && p.Kind != hostcode.Repo {
 			for name, text := range contents(t, path) {
@@ -125,7 +125,7 @@ func TestCodeOfNestedRepositoriesStays(t *testing.T) {
 
 // newPlaces returns what is found that a box did not start with.
 func newPlaces(b *box, dir string) []string {
-	paths, _ := hostcode.Learn(*b.place.Found).News(hostcode.Look(dir))
+	paths, _ := hostcode.NewBaseline(*b.place.Found).Changes(hostcode.Scan(dir))
 	return paths
 }
 

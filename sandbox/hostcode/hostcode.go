@@ -1,17 +1,15 @@
-// Package hostcode finds what git on this machine can be made to execute by what
-// is in a workspace: the hooks of its repositories, and the settings that name
-// programs.
+// Package hostcode finds the files in a workspace that can make git on this machine
+// execute something: the hooks of its repositories, and the settings that name programs.
 //
-// It finds repositories as git does: directories named .git, files of that name
-// that point to one, the modules and linked work trees of a repository, and bare
-// repositories in any directory. From their settings it follows core.hooksPath,
-// includes and the programs that they name, and it follows links.
+// It finds repositories as git does: directories named .git, files of that name that
+// point to one, the modules and linked work trees of a repository, and bare repositories
+// in any directory. From their settings it follows core.hooksPath, includes and the
+// programs that they name. It follows symbolic links.
 //
-// It executes nothing, asks no git, and knows nothing of the settings of the user
-// or the system. It follows nothing out of the workspace. All that it reads may
-// have been written to mislead it: a look is bounded in entries, time and memory,
-// and what it did not see it names. The names that it returns are a stranger's
-// words.
+// It executes nothing, does not call git, and does not read the settings of the user or
+// the system. It follows nothing out of the workspace. All that it reads may be hostile:
+// a scan is bounded in entries, time and memory, and names what it did not see. The names
+// that it returns are untrusted.
 package hostcode
 
 import (
@@ -26,67 +24,68 @@ import (
 	"time"
 )
 
-// What a look costs at most.
+// The limits of a scan.
 const (
 	MaxEntries = 50_000
 	MaxTime    = time.Second
 
-	// maxNames bounds the bytes of all names that a look keeps, and maxPath those
-	// of one: directories within directories make names that grow without end.
+	// maxNames bounds the bytes of all names that a scan keeps, and maxPath those of one:
+	// nested directories can make names of any length.
 	maxNames = 16 << 20
 	maxPath  = 2048
 
-	// maxSettings bounds a file of settings, maxPointer one that names a directory.
+	// maxSettings bounds the size of a settings file, maxPointer that of a file that
+	// names a directory.
 	maxSettings = 1 << 20
 	maxPointer  = 8 << 10
 
-	// maxUnseen is how many of the directories that were not looked at are named.
+	// maxUnseen bounds the named directories among those that were not scanned.
 	maxUnseen = 5
 )
 
-// Kind says what a place is.
+// Kind is the kind of a place.
 type Kind int
 
 const (
-	Repo  Kind = iota // a git directory. Commands write to it; what is in it is listed for itself
+	Repo  Kind = iota // a git directory. Commands write to it; the places in it are listed on their own
 	Plain             // a file or directory that can be mounted read-only
-	Link              // a symbolic link, over which nothing can be mounted
-	Todo              // written by git's own commands as they work
+	Link              // a symbolic link; nothing can be mounted over it
+	Todo              // a file that git's own commands write while they work
 )
 
-// A Place is something in the workspace from which git takes what it executes.
+// A Place is a file or directory in the workspace from which git takes what it executes.
 type Place struct {
-	Path string // in the workspace, with slashes and without links on the way
+	Path string // relative to the workspace, with slashes; no parent is a link
 	Repo string // the git directory that it belongs to
 	Kind Kind
 
-	stamp string // another one where it has changed
+	stamp string // differs after a change
 }
 
-// Found is what a look found.
+// Found is the result of a scan.
 type Found struct {
-	Places []Place  // in the order of their paths
-	Unseen []string // some of the directories that were not looked at, or not to their end
-	More   int      // how many others
+	Places []Place  // ordered by path
+	Unseen []string // some of the directories that were not scanned completely
+	More   int      // number of other such directories
 	Took   time.Duration
 }
 
-// Complete reports whether all was looked at.
+// Complete reports whether the whole workspace was scanned.
 func (f Found) Complete() bool { return len(f.Unseen) == 0 }
 
-// Look looks through the workspace in a directory. One that is not there has
-// nothing in it. Of the paths that are named besides, which are to stay as they are,
-// it finds what links in the place of them, on the way to them and in them lead to.
-func Look(dir string, named ...string) Found { return look(dir, MaxEntries, MaxTime, named...) }
+// Scan scans the workspace in a directory. A missing directory has no places. named are
+// further paths that are to stay unchanged. They are no places themselves; the targets of
+// links at them, on the way to them and in them are.
+func Scan(dir string, named ...string) Found { return scan(dir, MaxEntries, MaxTime, named...) }
 
-func look(dir string, entries int, limit time.Duration, named ...string) Found {
+func scan(dir string, entries int, limit time.Duration, named ...string) Found {
 	begin := time.Now()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Found{}
 	}
 	defer root.Close()
-	s := &scan{
+	s := &scanner{
 		root: root, names: rootNames(dir), left: entries, deadline: begin.Add(limit), bytes: maxNames,
 		places: map[string]Place{}, seen: map[string]bool{}, unseen: map[string]bool{},
 	}
@@ -109,7 +108,7 @@ func look(dir string, entries int, limit time.Duration, named ...string) Found {
 	return f
 }
 
-// rootNames returns what a workspace is called in absolute paths.
+// rootNames returns the absolute paths of a workspace, with and without links.
 func rootNames(dir string) (names []string) {
 	if abs, err := filepath.Abs(dir); err == nil {
 		names = append(names, filepath.ToSlash(abs))
@@ -120,21 +119,21 @@ func rootNames(dir string) (names []string) {
 	return names
 }
 
-// A scan is one look under way.
-type scan struct {
+// A scanner is the state of one scan.
+type scanner struct {
 	root     *os.Root
-	names    []string // of the root
-	left     int      // entries
-	bytes    int      // of names
+	names    []string // absolute paths of the root
+	left     int      // number of entries that may still be read
+	bytes    int      // bytes of names that may still be kept
 	deadline time.Time
 
 	places map[string]Place // by path
-	seen   map[string]bool  // repositories, settings, directories of hooks
+	seen   map[string]bool  // repositories, settings files and hook directories that were scanned
 	unseen map[string]bool
 }
 
-// spend takes an entry from what may be looked at.
-func (s *scan) spend() bool {
+// spend counts one entry, and reports whether the limits allow it.
+func (s *scanner) spend() bool {
 	if s.left <= 0 || s.left%64 == 0 && time.Now().After(s.deadline) {
 		s.left = 0
 		return false
@@ -143,22 +142,22 @@ func (s *scan) spend() bool {
 	return true
 }
 
-// fits reports whether one more name can be kept.
-func (s *scan) fits(name string) bool {
+// fits reports whether the limits allow to keep one more name.
+func (s *scanner) fits(name string) bool {
 	s.bytes -= len(name)
 	return len(name) <= maxPath && s.bytes >= 0
 }
 
-// skip notes a directory that is not looked at.
-func (s *scan) skip(name string) {
+// skip records a directory that is not scanned completely.
+func (s *scanner) skip(name string) {
 	if len(name) > maxPath {
-		name = strings.ToValidUTF8(name[:maxPath], "") // its beginning tells where
+		name = strings.ToValidUTF8(name[:maxPath], "") // enough to find the directory
 	}
 	s.unseen[name] = true
 }
 
-// walk goes through the directories, those near the top first: there people work.
-func (s *scan) walk() {
+// walk scans the directories breadth first: people work in those near the top.
+func (s *scanner) walk() {
 	queue := []string{"."}
 	for i := 0; i < len(queue); i++ {
 		dir := queue[i]
@@ -187,8 +186,8 @@ func (s *scan) walk() {
 	}
 }
 
-// list calls f with what is in a directory, as far as that may be looked at.
-func (s *scan) list(dir string, f func(fs.DirEntry)) {
+// list calls f with the entries of a directory, within the limits.
+func (s *scanner) list(dir string, f func(fs.DirEntry)) {
 	d, err := s.root.OpenFile(filepath.FromSlash(dir), os.O_RDONLY|openDirectory, 0)
 	if err != nil {
 		if !os.IsNotExist(err) {
@@ -215,8 +214,8 @@ func (s *scan) list(dir string, f func(fs.DirEntry)) {
 	}
 }
 
-// lstat tells of a path, nil where there is nothing.
-func (s *scan) lstat(name string) fs.FileInfo {
+// lstat returns what is at a path, nil if nothing is.
+func (s *scanner) lstat(name string) fs.FileInfo {
 	if !s.spend() {
 		s.skip(path.Dir(name))
 		return nil
@@ -228,15 +227,15 @@ func (s *scan) lstat(name string) fs.FileInfo {
 	return info
 }
 
-// isBare reports whether git takes a directory with a HEAD for a repository when
-// somebody works in it. Where commondir leads elsewhere, so are its objects and refs.
-func (s *scan) isBare(dir string) bool {
+// isBare reports whether git treats a directory with a HEAD as a repository. With a
+// commondir, its objects and refs are in another directory.
+func (s *scanner) isBare(dir string) bool {
 	there := func(name string) bool { return s.lstat(path.Join(dir, name)) != nil }
 	return there("commondir") || there("objects") && there("refs")
 }
 
-// dotGit takes what is named .git in a directory.
-func (s *scan) dotGit(dir, name string) {
+// dotGit scans the entry named .git of a directory.
+func (s *scanner) dotGit(dir, name string) {
 	info := s.lstat(name)
 	if info == nil {
 		return
@@ -261,9 +260,8 @@ func (s *scan) dotGit(dir, name string) {
 	}
 }
 
-// repo takes a git directory. Its work tree is "" where it has none or that is not
-// known.
-func (s *scan) repo(git, tree string) {
+// repo scans a git directory. tree is its work tree, "" if it has none or it is unknown.
+func (s *scanner) repo(git, tree string) {
 	if !s.fits(git) {
 		s.skip(git)
 		return
@@ -295,8 +293,8 @@ func (s *scan) repo(git, tree string) {
 	s.each(path.Join(git, "worktrees"), func(name string) { s.repo(name, "") })
 }
 
-// each calls f with the directories in one that may be there.
-func (s *scan) each(dir string, f func(name string)) {
+// each calls f with the subdirectories of a directory that may not exist.
+func (s *scanner) each(dir string, f func(name string)) {
 	if info := s.lstat(dir); info == nil || !info.IsDir() {
 		return
 	}
@@ -307,8 +305,8 @@ func (s *scan) each(dir string, f func(name string)) {
 	})
 }
 
-// modules takes the repositories of submodules, whose names may have slashes.
-func (s *scan) modules(dir string) {
+// modules scans the repositories of submodules, whose names may contain slashes.
+func (s *scanner) modules(dir string) {
 	s.each(dir, func(name string) {
 		switch {
 		case !s.fits(name):
@@ -321,8 +319,8 @@ func (s *scan) modules(dir string) {
 	})
 }
 
-// workTree is where the .git of a linked work tree's repository lies.
-func (s *scan) workTree(git string) string {
+// workTree returns the linked work tree that belongs to a git directory.
+func (s *scanner) workTree(git string) string {
 	text := strings.TrimSpace(s.read(path.Join(git, "gitdir"), maxPointer))
 	if text == "" {
 		return ""
@@ -335,21 +333,21 @@ func (s *scan) workTree(git string) string {
 
 const todoList = "rebase-merge/git-rebase-todo"
 
-// Passing reports whether a path is one of what git's own commands put into a
-// repository and take away when they are done.
-func Passing(name string) bool { return strings.HasSuffix(name, "/"+todoList) }
+// Transient reports whether a path is a file that git's own commands create in a
+// repository and remove when they are done.
+func Transient(name string) bool { return strings.HasSuffix(name, "/"+todoList) }
 
-// todo takes the list of a rebase under way, whose "exec" lines run when somebody
-// has it go on. Commands that rebase write it: it is not one to protect.
-func (s *scan) todo(git string) {
+// todo records the list of a rebase under way: its "exec" lines run when the user
+// continues the rebase. Commands that rebase write it, so it is not to be protected.
+func (s *scanner) todo(git string) {
 	name := path.Join(git, todoList)
 	if info := s.lstat(name); info != nil {
 		s.places[name] = Place{Path: name, Repo: git, Kind: Todo, stamp: stamp(info)}
 	}
 }
 
-// hooks takes a directory of hooks and what links in it lead to.
-func (s *scan) hooks(base, name, repo string) {
+// hooks scans a directory of hooks and records the targets of links in it.
+func (s *scanner) hooks(base, name, repo string) {
 	dir := s.part(base, name, repo)
 	if dir == "" || s.seen["hooks "+dir] {
 		return
@@ -379,9 +377,9 @@ func (s *scan) hooks(base, name, repo string) {
 	s.places[dir] = p
 }
 
-// part takes a path that is written somewhere, relative to base, with the links
-// on the way to it. It returns where it is, "" if that is not in the workspace.
-func (s *scan) part(base, name, repo string) string {
+// part records the place at a path, relative to base, and the links on the way to it. It
+// returns the path without links, "" if that is not in the workspace.
+func (s *scanner) part(base, name, repo string) string {
 	if name = s.follow(base, name, repo); name == "" || name == "." {
 		return ""
 	}
@@ -393,14 +391,14 @@ func (s *scan) part(base, name, repo string) string {
 	return name
 }
 
-// add takes a place as it is found.
-func (s *scan) add(name, repo string, info fs.FileInfo) {
+// add records a place.
+func (s *scanner) add(name, repo string, info fs.FileInfo) {
 	kind := Plain
 	switch {
 	case info.Mode().Type() == fs.ModeSymlink:
 		kind = Link
 	case !info.IsDir() && !info.Mode().IsRegular():
-		return // a socket or a device executes nothing
+		return // git executes no sockets or devices
 	}
 	if p, known := s.places[name]; known && p.Kind != Repo {
 		return
@@ -411,14 +409,14 @@ func (s *scan) add(name, repo string, info fs.FileInfo) {
 	}
 	mark := stamp(info)
 	if info.IsDir() {
-		mark = "directory" // what is in it counts, and that is not always looked at
+		mark = "directory" // its contents count, and they are not always scanned
 	}
 	s.places[name] = Place{Path: name, Repo: repo, Kind: kind, stamp: mark}
 }
 
-// named takes what a path that is to stay as it is leads to by links. Itself it is
-// no place: who named it knows it.
-func (s *scan) named(name string) {
+// named records the targets of links at and below a path that is to stay unchanged. The
+// path itself is no place: the caller knows it.
+func (s *scanner) named(name string) {
 	real := s.follow(".", name, "")
 	if real == "" || real == "." {
 		return
@@ -430,9 +428,9 @@ func (s *scan) named(name string) {
 	}
 }
 
-// links takes what the links below a directory lead to. They themselves stay as they
-// are with the directory.
-func (s *scan) links(dir string) {
+// links records the targets of the links below a directory. The links themselves are
+// protected with the directory.
+func (s *scanner) links(dir string) {
 	if info := s.lstat(dir); info == nil || !info.IsDir() || s.seen["links "+dir] {
 		return
 	}
@@ -456,9 +454,9 @@ func (s *scan) links(dir string) {
 	})
 }
 
-// target takes what a link leads to, unless the link is in it: a mount of that would
-// hold all that is around the link.
-func (s *scan) target(link, real string) {
+// target records the target of a link, unless that contains the link: protecting it would
+// protect everything around the link.
+func (s *scanner) target(link, real string) {
 	info := s.lstat(real)
 	if info == nil || real == "." || strings.HasPrefix(link, real+"/") {
 		return
@@ -471,10 +469,10 @@ func (s *scan) target(link, real string) {
 	s.links(real)
 }
 
-// follow returns where a path leads that is relative to a directory or absolute,
-// "" if that is out of the workspace. Links on the way are places too: who changes
-// one leads git elsewhere. What need not exist is returned as far as it was written.
-func (s *scan) follow(base, target, repo string) string {
+// follow resolves a path, relative to base or absolute, and returns "" if it leads out of
+// the workspace. Links on the way are places too: changing one leads git elsewhere. From
+// the first component that does not exist, the path is returned as written.
+func (s *scanner) follow(base, target, repo string) string {
 	const maxLinks = 40
 	at, rest := base, strings.Split(target, "/")
 	if path.IsAbs(target) {
@@ -536,8 +534,8 @@ func (s *scan) follow(base, target, repo string) string {
 	return at
 }
 
-// inside returns what an absolute path is in the workspace.
-func (s *scan) inside(abs string) (string, bool) {
+// inside returns an absolute path relative to the workspace.
+func (s *scanner) inside(abs string) (string, bool) {
 	abs = path.Clean(abs)
 	for _, root := range s.names {
 		if abs == root {
@@ -550,9 +548,10 @@ func (s *scan) inside(abs string) (string, bool) {
 	return "", false
 }
 
-// read returns what is in a file, "" if that cannot be read or is too much: then
-// it is named among what was not looked at.
-func (s *scan) read(name string, most int) string {
+// read returns the contents of a file, "" if that is no readable regular file or has more
+// than most bytes. A file that exists and cannot be opened or read, or is too large, is
+// recorded as not scanned.
+func (s *scanner) read(name string, most int) string {
 	if !s.spend() {
 		s.skip(path.Dir(name))
 		return ""

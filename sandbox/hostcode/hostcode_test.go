@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A yard is a workspace with what git on this machine would run if it were asked
-// there. The file mark appears when it runs anything.
+// A yard is a workspace in which git on this machine can be run. The file mark appears
+// when git executes something of the workspace.
 type yard struct {
 	t         *testing.T
 	dir, mark string
@@ -31,7 +31,7 @@ func newYard(t *testing.T) *yard {
 	return &yard{t, dir, filepath.Join(t.TempDir(), "mark")}
 }
 
-// write writes a file of the yard, where a program stands as %RUN%.
+// write writes a file of the yard, with %RUN% replaced by a command that makes the mark.
 func (y *yard) write(name, text string) {
 	y.t.Helper()
 	file := filepath.Join(y.dir, name)
@@ -67,7 +67,7 @@ func (y *yard) try(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// runs reports whether git ran what it found.
+// runs runs git and reports whether it executed something.
 func (y *yard) runs(dir string, args ...string) bool {
 	y.t.Helper()
 	y.try(dir, args...)
@@ -76,7 +76,7 @@ func (y *yard) runs(dir string, args ...string) bool {
 	return err == nil
 }
 
-// repo makes a repository with a commit.
+// repo creates a repository with a commit.
 func (y *yard) repo(dir string) {
 	y.t.Helper()
 	y.write(filepath.Join(dir, "file"), "text")
@@ -85,16 +85,16 @@ func (y *yard) repo(dir string) {
 	y.git(dir, "commit", "-qm", "one")
 }
 
-// Each family of ways by which git on the host comes to run what a workspace says:
-// real git runs it, and a look finds what decides that.
+// families are the ways in which git on the host executes something of a workspace. Real
+// git executes it, and a scan finds the file that decides it.
 var families = []struct {
-	name  string
-	base  func(y *yard) // what is there before
-	plant func(y *yard) // what a command adds
-	dir   string        // where somebody works
-	run   []string      // what they do
-	found string        // where git takes it from, which the look finds
-	news  string        // what is told of it
+	name    string
+	base    func(y *yard) // creates the workspace
+	plant   func(y *yard) // what a command in a box adds
+	dir     string        // the directory in which the user works
+	run     []string      // the user's git command
+	found   string        // the place that the scan finds
+	changes string        // the changes that are reported
 }{
 	{
 		name: "gitlink with fsmonitor", base: func(y *yard) { y.repo(".") },
@@ -103,17 +103,17 @@ var families = []struct {
 			y.append("vendor/lib/.git/config", "[core]\n\tfsmonitor = \"%RUN%; false\"\n")
 			y.git(".", "-c", "core.fsmonitor=false", "update-index", "--add", "--cacheinfo", "160000,"+y.head("vendor/lib")+",vendor/lib")
 		},
-		run: []string{"status"}, found: "vendor/lib/.git/config", news: "vendor/lib/.git",
+		run: []string{"status"}, found: "vendor/lib/.git/config", changes: "vendor/lib/.git",
 	},
 	{
 		name: "settings of a module", base: func(y *yard) { y.repo("."); y.submodule() },
 		plant: func(y *yard) { y.append(".git/modules/a/b/config", "[core]\n\tfsmonitor = \"%RUN%; false\"\n") },
-		run:   []string{"status"}, found: ".git/modules/a/b/config", news: ".git/modules/a/b/config",
+		run:   []string{"status"}, found: ".git/modules/a/b/config", changes: ".git/modules/a/b/config",
 	},
 	{
 		name: "hooks of a module", base: func(y *yard) { y.repo("."); y.submodule() },
 		plant: func(y *yard) { y.write(".git/modules/a/b/hooks/post-checkout", "#!/bin/sh\n%RUN%\n") },
-		dir:   "sub", run: []string{"checkout", "-q", "--detach"}, found: ".git/modules/a/b/hooks", news: ".git/modules/a/b/hooks",
+		dir:   "sub", run: []string{"checkout", "-q", "--detach"}, found: ".git/modules/a/b/hooks", changes: ".git/modules/a/b/hooks",
 	},
 	{
 		name: "a directory of hooks that settings name", base: func(y *yard) {
@@ -122,12 +122,12 @@ var families = []struct {
 			y.git(".", "config", "core.hooksPath", "tools/hooks")
 		},
 		plant: func(y *yard) { y.write("tools/hooks/pre-commit", "#!/bin/sh\n%RUN%\n") },
-		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "tools/hooks", news: "tools/hooks",
+		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "tools/hooks", changes: "tools/hooks",
 	},
 	{
 		name: "a directory of hooks that was not there", base: func(y *yard) { y.repo("."); y.git(".", "config", "core.hooksPath", "tools/hooks") },
 		plant: func(y *yard) { y.write("tools/hooks/pre-commit", "#!/bin/sh\n%RUN%\n") },
-		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "tools/hooks", news: "tools/hooks",
+		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "tools/hooks", changes: "tools/hooks",
 	},
 	{
 		name: "a hook that is a link", base: func(y *yard) {
@@ -136,7 +136,7 @@ var families = []struct {
 			y.link(".git/hooks/pre-commit", "../../scripts/check")
 		},
 		plant: func(y *yard) { y.write("scripts/check", "#!/bin/sh\n%RUN%\n") },
-		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "scripts/check", news: "scripts/check",
+		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "scripts/check", changes: "scripts/check",
 	},
 	{
 		name: "hooks by a link to a directory", base: func(y *yard) {
@@ -146,12 +146,12 @@ var families = []struct {
 			y.link(".git/hooks", "../githooks")
 		},
 		plant: func(y *yard) { y.write("githooks/pre-commit", "#!/bin/sh\n%RUN%\n") },
-		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "githooks", news: "githooks",
+		run:   []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "githooks", changes: "githooks",
 	},
 	{
 		name: "hooks of a nested repository", base: func(y *yard) { y.repo("."); y.repo("pkg/inner") },
 		plant: func(y *yard) { y.write("pkg/inner/.git/hooks/pre-commit", "#!/bin/sh\n%RUN%\n") },
-		dir:   "pkg/inner", run: []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "pkg/inner/.git/hooks", news: "pkg/inner/.git/hooks",
+		dir:   "pkg/inner", run: []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "pkg/inner/.git/hooks", changes: "pkg/inner/.git/hooks",
 	},
 	{
 		name: "settings of a linked work tree", base: func(y *yard) {
@@ -162,7 +162,7 @@ var families = []struct {
 		plant: func(y *yard) {
 			y.write(".git/worktrees/tree/config.worktree", "[core]\n\tfsmonitor = \"%RUN%; false\"\n")
 		},
-		dir: "tree", run: []string{"status"}, found: ".git/worktrees/tree/config.worktree", news: ".git/worktrees/tree/config.worktree",
+		dir: "tree", run: []string{"status"}, found: ".git/worktrees/tree/config.worktree", changes: ".git/worktrees/tree/config.worktree",
 	},
 	{
 		name: "commondir", base: func(y *yard) { y.repo(".") },
@@ -171,7 +171,7 @@ var families = []struct {
 			y.append("other/.git/config", "[core]\n\tfsmonitor = \"%RUN%; false\"\n")
 			y.write(".git/commondir", "../other/.git\n")
 		},
-		run: []string{"status"}, found: "other/.git/config", news: ".git/commondir other/.git",
+		run: []string{"status"}, found: "other/.git/config", changes: ".git/commondir other/.git",
 	},
 	{
 		name: "a .git that is a file", base: func(y *yard) { y.repo(".") },
@@ -181,7 +181,7 @@ var families = []struct {
 			os.Rename(filepath.Join(y.dir, "made/.git"), filepath.Join(y.dir, "made/data"))
 			y.write("sub/.git", "gitdir: ../made/data\n")
 		},
-		dir: "sub", run: []string{"status"}, found: "made/data/config", news: "made/data sub/.git",
+		dir: "sub", run: []string{"status"}, found: "made/data/config", changes: "made/data sub/.git",
 	},
 	{
 		name: "a bare repository", base: func(y *yard) { y.repo(".") },
@@ -192,7 +192,7 @@ var families = []struct {
 			y.write("docs/config", "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n")
 			y.write("docs/hooks/pre-commit", "#!/bin/sh\n%RUN%\n")
 		},
-		dir: "docs", run: []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "docs/config", news: "docs",
+		dir: "docs", run: []string{"commit", "-q", "--allow-empty", "-m", "x"}, found: "docs/config", changes: "docs",
 	},
 	{
 		name: "settings that others include", base: func(y *yard) {
@@ -201,7 +201,7 @@ var families = []struct {
 			y.git(".", "config", "include.path", "../shared.cfg")
 		},
 		plant: func(y *yard) { y.append("shared.cfg", "[core]\n\tfsmonitor = \"%RUN%; false\"\n") },
-		run:   []string{"status"}, found: "shared.cfg", news: "shared.cfg",
+		run:   []string{"status"}, found: "shared.cfg", changes: "shared.cfg",
 	},
 	{
 		name: "settings included on a condition, which include others", base: func(y *yard) {
@@ -210,7 +210,7 @@ var families = []struct {
 			y.write("cfg/one", "[include]\n\tpath = sub/two # there\n")
 		},
 		plant: func(y *yard) { y.write("cfg/sub/two", "[core]\n\tfsmonitor = \"%RUN%; false\"\n") },
-		run:   []string{"status"}, found: "cfg/sub/two", news: "cfg/sub/two",
+		run:   []string{"status"}, found: "cfg/sub/two", changes: "cfg/sub/two",
 	},
 	{
 		name: "the program of a filter", base: func(y *yard) {
@@ -220,7 +220,7 @@ var families = []struct {
 			y.git(".", "config", "filter.x.clean", "sh -e tools/clean")
 		},
 		plant: func(y *yard) { y.write("tools/clean", "#!/bin/sh\n%RUN%\n"); y.write("new", "text") },
-		run:   []string{"add", "new"}, found: "tools/clean", news: "tools/clean",
+		run:   []string{"add", "new"}, found: "tools/clean", changes: "tools/clean",
 	},
 	{
 		name: "a rebase that goes on", base: func(y *yard) { y.repo("."); y.git(".", "commit", "-q", "--allow-empty", "-m", "two") },
@@ -231,7 +231,7 @@ var families = []struct {
 				y.write(".git/rebase-merge/"+name, text)
 			}
 		},
-		run: []string{"rebase", "--continue"}, found: ".git/rebase-merge/git-rebase-todo", news: ".git/rebase-merge/git-rebase-todo",
+		run: []string{"rebase", "--continue"}, found: ".git/rebase-merge/git-rebase-todo", changes: ".git/rebase-merge/git-rebase-todo",
 	},
 }
 
@@ -250,7 +250,7 @@ func (y *yard) link(name, target string) {
 	}
 }
 
-// submodule adds one that is called a/b and lies in sub.
+// submodule adds a submodule with the name a/b in the directory sub.
 func (y *yard) submodule() {
 	y.t.Helper()
 	y.repo("made")
@@ -267,31 +267,31 @@ func TestFindsWhatGitExecutes(t *testing.T) {
 			y := newYard(t)
 			f.base(y)
 			if y.runs(f.dir, "status") {
-				t.Fatal("git runs something before anything was planted")
+				t.Fatal("git executes something before anything was planted")
 			}
-			known := Learn(Look(y.dir))
+			known := NewBaseline(Scan(y.dir))
 			f.plant(y)
 			os.Remove(y.mark)
-			after := Look(y.dir)
+			after := Scan(y.dir)
 			if !slices.ContainsFunc(after.Places, func(p Place) bool { return p.Path == f.found && (p.Kind == Plain || p.Kind == Todo) }) {
 				t.Errorf("%s is not found: %+v", f.found, after.Places)
 			}
-			news, blind := known.News(after)
-			if got := strings.Join(news, " "); got != f.news || blind {
-				t.Errorf("the news are %q, blind %v; want %q", got, blind, f.news)
+			changes, blind := known.Changes(after)
+			if got := strings.Join(changes, " "); got != f.changes || blind {
+				t.Errorf("the changes are %q, blind %v; want %q", got, blind, f.changes)
 			}
-			if news, _ := known.News(Look(y.dir)); news != nil {
-				t.Errorf("the same news again: %q", news)
+			if changes, _ := known.Changes(Scan(y.dir)); changes != nil {
+				t.Errorf("the same changes again: %q", changes)
 			}
 			if !y.runs(f.dir, f.run...) {
-				t.Errorf("git %q runs nothing: the test shows nothing", f.run)
+				t.Errorf("git %q executes nothing: the test proves nothing", f.run)
 			}
 		})
 	}
 }
 
-// What a look finds of a hostile workspace lies in it.
-func TestLookStaysInside(t *testing.T) {
+// A scan of a hostile workspace finds only paths in it.
+func TestScanStaysInside(t *testing.T) {
 	y := newYard(t)
 	y.repo(".")
 	outside := newYard(t)
@@ -306,7 +306,7 @@ func TestLookStaysInside(t *testing.T) {
 	y.write("a/.git", "gitdir: "+outside.dir+"/.git")
 	y.write("b/.git", "gitdir: ../out/.git")
 	var got []string
-	for _, p := range Look(y.dir).Places {
+	for _, p := range Scan(y.dir).Places {
 		got = append(got, p.Path)
 	}
 	if want := []string{".git", ".git/config", ".git/hooks", "a/.git", "b/.git", "out", "round"}; !slices.Equal(got, want) {
@@ -314,46 +314,46 @@ func TestLookStaysInside(t *testing.T) {
 	}
 }
 
-// A look ends where a stranger would have it go on, and says what it left out.
-func TestLooksAreBounded(t *testing.T) {
+// A scan ends at its limits, and names what it did not see.
+func TestScansAreBounded(t *testing.T) {
 	y := newYard(t)
 	for i := range 300 {
 		y.write(fmt.Sprintf("many/%d", i), "")
 	}
 	y.write("deep/.git/config", "")
-	if f := Look(y.dir); !f.Complete() || len(f.Places) != 2 {
+	if f := Scan(y.dir); !f.Complete() || len(f.Places) != 2 {
 		t.Errorf("%+v", f)
 	}
-	known := Learn(look(y.dir, 400, time.Minute))
+	known := NewBaseline(scan(y.dir, 400, time.Minute))
 	y.write("many/more/x", "")
 	y.write("many/x/.git/config", "")
-	f := look(y.dir, 300, time.Minute)
+	f := scan(y.dir, 300, time.Minute)
 	if f.Complete() || !slices.Contains(f.Unseen, "many") {
-		t.Errorf("not looked at: %q", f.Unseen)
+		t.Errorf("not scanned: %q", f.Unseen)
 	}
-	if _, blind := known.News(f); !blind {
-		t.Error("nobody is told that not all was looked at")
+	if _, blind := known.Changes(f); !blind {
+		t.Error("an incomplete scan is not reported")
 	}
-	if _, blind := known.News(f); blind {
-		t.Error("it is told twice")
+	if _, blind := known.Changes(f); blind {
+		t.Error("an incomplete scan is reported twice")
 	}
-	if f := look(y.dir, MaxEntries, 0); f.Complete() || len(f.Places) > 0 {
-		t.Errorf("in no time: %+v", f)
+	if f := scan(y.dir, MaxEntries, 0); f.Complete() || len(f.Places) > 0 {
+		t.Errorf("with no time: %+v", f)
 	}
 	dir := y.dir
-	for range 20 { // too long for a path of the system's
+	for range 20 { // too long for a path of the system
 		dir += "/" + strings.Repeat("d", 200)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			break
 		}
 	}
-	if f := Look(y.dir); f.Complete() || len(f.Unseen[0]) > maxPath {
-		t.Errorf("a path that never ends: %d not looked at", len(f.Unseen))
+	if f := Scan(y.dir); f.Complete() || len(f.Unseen[0]) > maxPath {
+		t.Errorf("a path without end: %d not scanned", len(f.Unseen))
 	}
 }
 
-// What stands in the place of a file holds no look up.
-func TestLookMeetsPipes(t *testing.T) {
+// A named pipe in place of a file does not block a scan.
+func TestScanIsNotBlockedByPipes(t *testing.T) {
 	y := newYard(t)
 	y.repo(".")
 	for _, name := range []string{".git/config.worktree", ".git/commondir", "x/.git", "docs/HEAD"} {
@@ -362,12 +362,12 @@ func TestLookMeetsPipes(t *testing.T) {
 			t.Skipf("mkfifo: %v %s", err, out)
 		}
 	}
-	if f := Look(y.dir); !f.Complete() {
+	if f := Scan(y.dir); !f.Complete() {
 		t.Errorf("%+v", f)
 	}
 }
 
-// The reader of settings agrees with git's.
+// parse agrees with git on the settings in a file.
 func TestParseReadsAsGitDoes(t *testing.T) {
 	y := newYard(t)
 	for _, text := range []string{
@@ -393,7 +393,7 @@ func TestParseReadsAsGitDoes(t *testing.T) {
 			}
 			fmt.Fprintf(&got, "%s\n%s\x00", key, x.value)
 		}
-		// A name without a value git lists without a line's end.
+		// git lists a name without a value without a line feed.
 		if want := strings.ReplaceAll(string(out), "hookspath\x00", "hookspath\n\x00"); got.String() != want {
 			t.Errorf("%q: read %q, git reads %q", text, got.String(), want)
 		}
@@ -412,21 +412,21 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkLook looks through a source tree of usual size.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkScan scans a source tree of usual size.
+func BenchmarkScan(b *testing.B) {
 	for b.Loop() {
-		Look("../..")
+		Scan("../..")
 	}
 }
 
-// The settings that doc/security.md recommends help against what appears after a box
-// has started.
+// The settings that doc/security.md recommends prevent the execution of what appears
+// after a box has started.
 func TestSettingsThatHelp(t *testing.T) {
 	for setting, name := range map[string]string{
 		"core.fsmonitor=false":          "gitlink with fsmonitor",
 		"core.hooksPath=/dev/null":      "hooks of a nested repository",
 		"safe.bareRepository=explicit":  "a bare repository",
-		"status.submoduleSummary=false": "", // helps against nothing, and is the control
+		"status.submoduleSummary=false": "", // prevents nothing: the control
 		"diff.ignoreSubmodules=all":     "gitlink with fsmonitor",
 		"submodule.recurse=false":       "",
 	} {
@@ -441,7 +441,7 @@ func TestSettingsThatHelp(t *testing.T) {
 				os.Remove(y.mark)
 				run := append([]string{"-c", setting}, f.run...)
 				if ran := y.runs(f.dir, run...); ran != (name == "") {
-					t.Errorf("git %q: ran it: %v", run, ran)
+					t.Errorf("git %q: executed it: %v", run, ran)
 				}
 			}
 		})

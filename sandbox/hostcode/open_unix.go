@@ -4,7 +4,7 @@ package hostcode
 
 import "syscall"
 
-// A named pipe in the place of a file must not hold a look up.
+// Opening a named pipe in place of a file must not block a scan.
 const (
 	openNonblock  = syscall.O_NONBLOCK
 	openDirectory = syscall.O_NONBLOCK | syscall.O_DIRECTORY

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep files of settings may include others, as in git.
+// maxDepth bounds how deep settings files may include others, as in git.
 const maxDepth = 10
 
-// A setting is one of a file. Its key is "section.name" or
-// "section.subsection.name", all in lower case but the subsection.
+// A setting is one setting of a file. Its key is "section.name" or
+// "section.subsection.name", in lower case except for the subsection.
 type setting struct{ section, sub, name, value string }
 
-// settings takes a file of git's settings, and what it names. Where the file says
-// which work tree it is for, that counts for what comes after it too.
-func (s *scan) settings(file, git string, tree *string, depth int) {
+// settings scans a file of git's settings and everything that it names. If the file sets
+// the work tree, it sets tree for later files too.
+func (s *scanner) settings(file, git string, tree *string, depth int) {
 	real := s.part(".", file, git)
 	if real == "" || depth > maxDepth || s.seen["settings "+real+"\x00"+git] {
 		return
@@ -36,7 +36,7 @@ func (s *scan) settings(file, git string, tree *string, depth int) {
 		case x.executes():
 			s.program(x.value, git, s.base(git, *tree))
 		case strings.HasPrefix(x.value, "~"), strings.HasPrefix(x.value, "%("):
-			// in a home or in git's own directory
+			// in a home directory or in git's own
 		case (x.section == "include" || x.section == "includeif") && x.name == "path" && x.value != "":
 			s.settings(s.follow(path.Dir(real), x.value, git), git, tree, depth+1)
 		case x.section == "core" && x.name == "hookspath" && x.value != "":
@@ -45,17 +45,17 @@ func (s *scan) settings(file, git string, tree *string, depth int) {
 	}
 }
 
-// base is where the programs of a repository are run.
-func (s *scan) base(git, tree string) string {
+// base returns the directory in which git runs the programs of a repository.
+func (s *scanner) base(git, tree string) string {
 	if tree == "" {
 		return git
 	}
 	return tree
 }
 
-// executing lists the settings whose value git, or one of its programs, executes:
-// by section and name, "*" for any. Where a value is no command, as of an alias for
-// one of git's own, it names nothing that is found.
+// executing lists the settings whose value git, or one of its programs, executes: by
+// section and name, "*" for any. A value that is no command line, such as an alias for a
+// git command, names no file and so adds no place.
 var executing = map[string][]string{
 	"alias": {"*"}, "browser": {"cmd", "path"}, "core": {"alternaterefscommand", "askpass", "editor", "fsmonitor", "gitproxy", "pager", "sshcommand"},
 	"credential": {"helper"}, "diff": {"command", "external", "textconv"}, "difftool": {"cmd", "path"}, "filter": {"clean", "process", "smudge"},
@@ -70,14 +70,14 @@ func (x setting) executes() bool {
 	return slices.Contains(names, "*") || slices.Contains(names, x.name)
 }
 
-// maxBases bounds the directories of one command line in which its words may name
-// files.
+// maxBases bounds the directories in which the words of one command line are looked up.
 const maxBases = 8
 
-// program takes the files of the workspace that a command line names. Which of them
-// it executes, only the shell and the programs know: all are taken that a word can
-// mean, where the command begins or in a directory that the line names before.
-func (s *scan) program(line, git, base string) {
+// program records the files of the workspace that a command line names. Only the shell
+// and the programs know which of them it executes, so every file that a word can mean is
+// recorded: in the directory where the command starts, or in a directory that the line
+// names before.
+func (s *scanner) program(line, git, base string) {
 	bases := []string{base}
 	if git != base {
 		bases = append(bases, git)
@@ -96,17 +96,17 @@ func (s *scan) program(line, git, base string) {
 	}
 }
 
-// expansion is what a shell puts something else for: $(pwd), `pwd`, $PWD, ${PWD}.
-// Of variable it is the name alone, so that what stands beside that is seen.
+// expansion matches what a shell replaces: $(pwd), `pwd`, $PWD, ${PWD}. variable matches
+// only the name of a variable, so that a default value beside it is seen.
 var (
 	expansion = regexp.MustCompile("\\$\\([^()]*\\)|`[^`]*`|\\$\\{[^{}]*\\}|\\$\\w+|\\$[^({]")
 	variable  = regexp.MustCompile(`\$\{\w+:?[-+=?]?|\$\w+`)
 )
 
-// words returns what of a command line can name a file: its words as a shell has
-// them, for names with blanks, and what stands between all that means something to
-// one. What follows an expansion is taken for relative: it mostly stands for the
-// directory.
+// words returns the parts of a command line that can name a file: its words as a shell
+// splits them, for names with blanks, and the text between all characters that are
+// special to a shell. Text after an expansion counts as relative, since the expansion
+// mostly yields the directory.
 func words(line string) (list []string) {
 	const maxNested = 4
 	outer := line
@@ -127,7 +127,7 @@ func words(line string) (list []string) {
 
 func splits(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`\\!;|&()<>{}[]=:,*?$", r) }
 
-// shellWords splits at blanks that are not quoted, and at what ends a command.
+// shellWords splits at unquoted blanks and at operators.
 func shellWords(line string) (list []string) {
 	var word strings.Builder
 	quote := rune(0)
@@ -153,16 +153,16 @@ func shellWords(line string) (list []string) {
 	return append(list, word.String())
 }
 
-// lstatAt tells of what a path leads to in the workspace, nil where there is nothing.
-func (s *scan) lstatAt(base, name, repo string) (real string, info fs.FileInfo) {
+// lstatAt returns what a path in the workspace leads to, nil if nothing is there.
+func (s *scanner) lstatAt(base, name, repo string) (real string, info fs.FileInfo) {
 	if real = s.follow(base, name, repo); real == "" {
 		return "", nil
 	}
 	return real, s.lstat(real)
 }
 
-// parse reads a file of git's settings. What git would refuse is read as far as it
-// makes sense: a line that is wrong must not hide those behind it.
+// parse parses a file of git's settings. Text that git would refuse is parsed as far as
+// possible: an invalid line must not hide those after it.
 func parse(text string) (list []setting) {
 	p := &parser{text: text}
 	var section, sub string
@@ -181,7 +181,7 @@ func parse(text string) (list []setting) {
 	return list
 }
 
-// A parser stands at a byte of a text.
+// A parser is a position in a text.
 type parser struct {
 	text string
 	at   int
@@ -189,7 +189,7 @@ type parser struct {
 
 func (p *parser) end() bool { return p.at >= len(p.text) }
 
-// next returns a byte and goes on, 0 at the end.
+// next consumes and returns a byte, 0 at the end.
 func (p *parser) next() byte {
 	if p.end() {
 		return 0
@@ -198,7 +198,7 @@ func (p *parser) next() byte {
 	return p.text[p.at-1]
 }
 
-// line goes on behind the end of the line.
+// line skips to the next line.
 func (p *parser) line() {
 	for !p.end() && p.next() != '\n' {
 	}
@@ -206,7 +206,7 @@ func (p *parser) line() {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// word reads the name of a setting.
+// word parses the name of a setting.
 func (p *parser) word() string {
 	from := p.at
 	for !p.end() && (isLetter(p.text[p.at]) || p.text[p.at] >= '0' && p.text[p.at] <= '9' || p.text[p.at] == '-') {
@@ -215,7 +215,7 @@ func (p *parser) word() string {
 	return p.text[from:p.at]
 }
 
-// header reads what stands in brackets: [section], [section "sub"] or the old
+// header parses the text in brackets: [section], [section "sub"] or the old
 // [section.sub].
 func (p *parser) header() (section, sub string) {
 	from := p.at
@@ -245,13 +245,13 @@ func (p *parser) header() (section, sub string) {
 	return section, sub
 }
 
-// value reads what follows a name, to the end of its line.
+// value parses what follows a name, to the end of its line.
 func (p *parser) value() string {
 	for !p.end() && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
 		p.at++
 	}
 	if p.end() || p.text[p.at] != '=' {
-		return "" // a name alone is true
+		return "" // a name alone means true
 	}
 	for p.at++; !p.end() && (p.text[p.at] == ' ' || p.text[p.at] == '\t'); {
 		p.at++
@@ -288,7 +288,7 @@ func (p *parser) value() string {
 	return b.String()[:kept]
 }
 
-// escape reads what follows a backslash, 0 for a line that goes on.
+// escape parses what follows a backslash. It returns 0 for a line continuation.
 func (p *parser) escape() byte {
 	switch c := p.next(); c {
 	case '\r':

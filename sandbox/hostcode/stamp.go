@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// stamp returns what a change of a file shows in, without reading it.
+// stamp returns a text that differs after a change of a file, without reading the file.
 func stamp(info fs.FileInfo) string {
 	return fmt.Sprintf("%v %d %d %s", info.Mode(), info.Size(), info.ModTime().UnixNano(), inode(info))
 }
 
-// digest stands for a list, whose length it does not have.
+// digest returns a hash of a list, whose size is fixed.
 func digest(list []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(list, "\x00")))
 	return string(sum[:])

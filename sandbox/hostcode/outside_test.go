@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestElsewhere(t *testing.T) {
+func TestOutsideGitDirFindsPathsOutOfTheWorkspace(t *testing.T) {
 	for _, c := range []struct{ file, link, want string }{
 		{"", "", ""},
 		{"gitdir: store\n", "", ""},
@@ -22,13 +22,13 @@ func TestElsewhere(t *testing.T) {
 		} else if c.link != "" {
 			os.Symlink(c.link, filepath.Join(dir, ".git"))
 		}
-		if got := Elsewhere(dir); got != c.want {
+		if got := OutsideGitDir(dir); got != c.want {
 			t.Errorf("%q, link %q: %q, want %q", c.file, c.link, got, c.want)
 		}
 	}
 	dir := t.TempDir()
 	os.Mkdir(filepath.Join(dir, ".git"), 0o755)
-	if got := Elsewhere(dir); got != "" {
+	if got := OutsideGitDir(dir); got != "" {
 		t.Errorf("of a directory: %q", got)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever way a shell may write it, a file that a setting names is found.
+// A file that a setting names is found in every spelling that a shell accepts.
 func TestProgramsInAllSpellings(t *testing.T) {
 	for value, want := range map[string]string{
 		`$(git rev-parse --show-toplevel)/tools/tc`: "tools/tc", `"$(git rev-parse --show-toplevel)/tools/tc"`: "tools/tc", `"$(pwd)/t/s 1"`: "t/s 1",
@@ -19,12 +19,12 @@ func TestProgramsInAllSpellings(t *testing.T) {
 		y.repo(".")
 		y.write(want, "#!/bin/sh\n")
 		y.git(".", "config", "diff.x.textconv", value)
-		places := Look(y.dir).Places
+		places := Scan(y.dir).Places
 		if !slices.ContainsFunc(places, func(p Place) bool { return p.Path == want && p.Kind == Plain }) {
 			t.Errorf("%s: %s is not found", value, want)
 		}
 		if slices.ContainsFunc(places, func(p Place) bool { return p.Path == "file" }) {
-			t.Errorf("%s: a file that it does not name is found", value)
+			t.Errorf("%s: found a file that it does not name", value)
 		}
 	}
 }

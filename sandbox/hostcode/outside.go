@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Elsewhere returns where the .git of a workspace leads if that is by an absolute
-// path or out of it: a linked work tree, or a git directory of its own place. Who
-// has the workspace alone, or under another path, has no repository there.
-func Elsewhere(dir string) string {
+// OutsideGitDir returns where the .git of a workspace leads if that is an absolute path
+// or a path out of the workspace: a linked work tree, or a separate git directory. A box
+// that has only the workspace, or has it under another path, has no repository there.
+func OutsideGitDir(dir string) string {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return ""
 	}
 	defer root.Close()
-	s := &scan{root: root, left: 10, unseen: map[string]bool{}}
+	s := &scanner{root: root, left: 10, unseen: map[string]bool{}}
 	text, err := root.Readlink(".git")
 	if err != nil {
 		var pointer bool
