@@ -38,16 +38,16 @@ func testExit(t *testing.T, s *suite) {
 	})
 }
 
-// testSignals has commands end by every signal whose default action ends a
-// process. The victim is the run's own first process and no longer the shell,
-// which ignores some.
+// testSignals has commands end by every signal whose default action ends a process. The
+// signal goes to the run's first process after that has replaced the shell, which ignores
+// some.
 func testSignals(t *testing.T, s *suite) {
 	ends := map[int]string{
 		1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL",
 		10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 16: "SIGSTKFLT",
 		24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 29: "SIGIO", 30: "SIGPWR", 31: "SIGSYS",
 	}
-	for n := 34; n <= 64; n++ { // C libraries keep 32 and 33 for themselves
+	for n := 34; n <= 64; n++ { // C libraries reserve 32 and 33
 		ends[n] = fmt.Sprintf("SIG%d", n)
 	}
 	runs := map[int]*sandbox.Run{}
@@ -74,7 +74,7 @@ func testTrees(t *testing.T, s *suite) {
 		want(t, sh(t, s.box, "for i in $(seq 5000); do ( (exit 0) & ); done; wait; echo done"), 0, "done\n")
 		eventually(t, "no zombies", func() bool { return zombies(t, s.box) == 0 })
 	})
-	t.Run("one kills all that it sees", func(t *testing.T) { testKiller(t, s) })
+	t.Run("one kills every visible process", func(t *testing.T) { testKillerSparesAgent(t, s) })
 	for name, cmd := range stubborn {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each has a box of its own, and mostly waits
@@ -89,9 +89,9 @@ func testTrees(t *testing.T, s *suite) {
 	}
 }
 
-// testKiller has a command kill every other process, in a box that isolates all
-// that it sees, elsewhere all that the agent has started. The agent goes on.
-func testKiller(t *testing.T, s *suite) {
+// testKillerSparesAgent has a command kill every other process: all that it sees in a box
+// that isolates, elsewhere all that the agent has started. The agent survives.
+func testKillerSparesAgent(t *testing.T, s *suite) {
 	box := s.newBox(t)
 	defer box.Close()
 	list := "cd /proc; echo [0-9]*"
@@ -107,7 +107,7 @@ func testKiller(t *testing.T, s *suite) {
 	want(t, sh(t, box, "echo alive"), 0, "alive\n")
 }
 
-// zombies counts those that the agent should have reaped.
+// zombies counts the zombies that the agent should have reaped.
 func zombies(t testing.TB, box *sandbox.Box) int {
 	r := sh(t, box, fmt.Sprintf(`cat /proc/[0-9]*/stat 2>/dev/null | awk '{ sub(/^.*\) /, ""); if ($1 == "Z" && $2 == %d) n++ } END { print n+0 }'`, box.Pid))
 	var n int
@@ -126,17 +126,17 @@ func testLeftover(t *testing.T, s *suite) {
 	if r.Took > 10*time.Second {
 		t.Errorf("took %v", r.Took)
 	}
-	// What it prints later goes on being logged.
+	// Its later output is logged.
 	r = sh(t, box, "(sleep 0.5; echo late; sleep 60) & echo now")
 	want(t, r, 0, "now\n")
 	printed(t, r.run, "late\n")
-	// One that has closed its output is left over all the same.
+	// A process that has closed its output is left over too.
 	r = sh(t, box, "setsid sleep 60 >/dev/null 2>&1 & exit 7")
 	want(t, r, 7, "")
 	if len(r.Leftover) != 1 {
 		t.Errorf("leftover %v", r.Leftover)
 	}
-	// Many at once, caught while they become another program.
+	// Many at once, while they execute another program.
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
@@ -146,7 +146,7 @@ func testLeftover(t *testing.T, s *suite) {
 		})
 	}
 	all.Wait()
-	// And one that has hidden in every way.
+	// A process that hides in every way.
 	r = sh(t, box, "env -i setsid -f sleep 60 >/dev/null 2>&1; sleep 0.2")
 	if len(r.Leftover) > 1 {
 		t.Errorf("leftover %v", r.Leftover)
@@ -154,8 +154,8 @@ func testLeftover(t *testing.T, s *suite) {
 	want(t, sh(t, box, "echo next"), 0, "next\n")
 }
 
-// stubborn are commands that do what they can to live on. Each prints "up" when
-// all is in place, and its processes have "sleep 4242" among them or print.
+// stubborn are commands that do what they can to survive a kill. Each prints "up" when
+// all its processes run; their processes are named "sleep 4242" or print.
 var stubborn = map[string]string{
 	"plain":         `sleep 4242 & echo up; wait`,
 	"ignores TERM":  `trap '' TERM; sleep 4242 & echo up; while :; do sleep 1; done`,
@@ -171,8 +171,8 @@ var stubborn = map[string]string{
 	"shell is gone": `( setsid bash -c 'sleep 4242; sleep 4242' & ); echo up; sleep 4242`,
 }
 
-// reparent is a script that forks, lets its parent end, and does so again, about
-// every millisecond; it ignores TERM, and shows that it lives by a file's time.
+// reparent returns a script that forks, lets its parent end, and repeats that about every
+// millisecond. It ignores TERM, and updates the time of a file while it lives.
 func reparent(again string) string {
 	return `trap '' TERM
 f=$(mktemp -d)/chain
@@ -184,9 +184,9 @@ END
 setsid bash $f & sleep 0.3; echo up $f.alive; sleep 4242`
 }
 
-// testKill kills a stubborn command, or lets its time limit do so, while another
-// run in the same box goes on, and sees that nothing of the one is left and not a
-// byte of the other lost.
+// testKill kills a stubborn command, or lets its time limit do so, while another run in
+// the same box continues. No process of the killed command is left, and no byte of the
+// other run is lost.
 func testKill(t *testing.T, s *suite, c sandbox.Command) {
 	box := s.newBox(t)
 	defer box.Close()
@@ -210,12 +210,12 @@ func testKill(t *testing.T, s *suite, c sandbox.Command) {
 	checkCount(t, wait(t, neighbour))
 }
 
-// checkDead looks for what the stubborn commands leave.
+// checkDead checks that no process of a stubborn command is left.
 func checkDead(t *testing.T, box *sandbox.Box, r result) {
 	t.Helper()
 	left := sh(t, box, descendants(box.Pid)+` | grep -c 'sleep 424[2]'`)
 	if left.stdout != "0\n" {
-		t.Errorf("%s of its processes live on", strings.TrimSpace(left.stdout))
+		t.Errorf("%s of its processes are left", strings.TrimSpace(left.stdout))
 	}
 	if _, alive, ok := strings.Cut(r.stdout, "up /"); ok {
 		file := "/" + strings.TrimSpace(alive)
@@ -224,8 +224,8 @@ func checkDead(t *testing.T, box *sandbox.Box, r result) {
 	}
 }
 
-// descendants is a command that lists the command lines of what runs below the
-// agent: on a backend that does not isolate, others' processes are no concern.
+// descendants returns a command that lists the command lines of the agent's descendants.
+// On a backend that does not isolate, other processes do not concern the test.
 func descendants(agent int) string {
 	return fmt.Sprintf(`walk() { for t in /proc/$1/task/*; do for c in $(cat $t/children 2>/dev/null); do tr '\0' ' ' < /proc/$c/cmdline 2>/dev/null; echo; walk $c; done; done; }; walk %d`, agent)
 }

@@ -1,7 +1,6 @@
-// Package boxtest says what a box does, once, for every backend: Run checks a
-// Launcher against it. It also has the agent as a Launcher of its own, a real
-// agent in a process of its own over a pipe, and the probe that tells whether
-// a test left anything behind.
+// Package boxtest states what a box does, once for every backend: Run checks a Launcher.
+// It also provides a Launcher of real agents that are processes of the test program, and
+// the probe that detects what a test leaves behind.
 //
 // A test package that uses it calls Main from its TestMain.
 package boxtest
@@ -18,11 +17,11 @@ import (
 	"github.com/warmbox/warmbox/sandbox/launch"
 )
 
-// agentEnv makes a test program an agent.
+// agentEnv is the variable that makes a test program an agent.
 const agentEnv = "WARMBOX_TEST_AGENT"
 
-// Main runs a package's tests, and the agent where the test program was started
-// as one. It fails where the tests leave something of ours behind.
+// Main runs a package's tests, or the agent if the test program was started as one. It
+// fails if the tests leave anything behind.
 func Main(m *testing.M) {
 	if os.Getenv(agentEnv) != "" {
 		os.Unsetenv(agentEnv)
@@ -31,13 +30,13 @@ func Main(m *testing.M) {
 	os.Exit(Guarded{m}.Run())
 }
 
-// Guarded is a package's tests, which fail where they leave something of ours
-// behind: for a TestMain that has to do more than Main does.
+// Guarded runs a package's tests and fails if they leave anything behind. A TestMain that
+// does more than Main uses it.
 type Guarded struct{ M *testing.M }
 
 // Run runs the tests and returns the program's exit code.
 func (g Guarded) Run() int {
-	before := look()
+	before := takeProbe()
 	code := g.M.Run()
 	if left := before.compare(); left != "" {
 		fmt.Fprintf(os.Stderr, "the tests left behind:\n%s", left)
@@ -46,8 +45,8 @@ func (g Guarded) Run() int {
 	return code
 }
 
-// Agent returns a Launcher of agents that are this very test program, each in
-// a process of its own over a pipe.
+// Agent returns a Launcher of agents that are processes of this test program, each
+// connected by a pipe.
 func Agent(t testing.TB) sandbox.Launcher {
 	return &launch.Process{Agent: selfAgent, Workspaces: filepath.Join(t.TempDir(), "workspaces")}
 }

@@ -26,7 +26,7 @@ func testOutput(t *testing.T, s *suite) {
 	t.Run("no newline", func(t *testing.T) { want(t, sh(t, s.box, "printf x"), 0, "x") })
 	t.Run("binary", func(t *testing.T) { testBinary(t, s) })
 	t.Run("32 MB", func(t *testing.T) { testBulk(t, s) })
-	t.Run("after the shell", func(t *testing.T) { testAfterShell(t, s) })
+	t.Run("after the shell ends", func(t *testing.T) { testAfterShell(t, s) })
 	t.Run("full pipe at exit", func(t *testing.T) {
 		r := sh(t, s.box, "head -c 60000 /dev/zero | tr '\\0' x; sleep 60 & disown; exit 4")
 		if n := len(logged(t, r.run)); r.Code != 4 || n != 60000 {
@@ -38,9 +38,8 @@ func testOutput(t *testing.T, s *suite) {
 	})
 }
 
-// testAfterShell sees that what a pipe's reader prints a moment after its shell
-// has ended is still output. Where the machine makes the moment a long one, it is
-// left over, and logged all the same.
+// testAfterShell checks that output shortly after the shell's end still belongs to the
+// command. If the machine is too slow, the process is left over, and its output logged.
 func testAfterShell(t *testing.T, s *suite) {
 	const tries = 10
 	for range tries {
@@ -53,11 +52,11 @@ func testAfterShell(t *testing.T, s *suite) {
 		}
 		printed(t, r.run, "second\n")
 	}
-	t.Errorf("it was left over %d times", tries)
+	t.Errorf("the process was left over %d times", tries)
 }
 
-// testOrder has a command write to both streams in turn, each time only when the
-// last was seen: of what lies in two pipes at once nobody can tell which was first.
+// testOrder has a command write to both streams in turn, each time only after the last
+// output was seen: the order of bytes in two pipes is unknown.
 func testOrder(t *testing.T, s *suite) {
 	run := start(t, s.box, sandbox.Command{Cmd: `seen() { until [ -e seen-$1 ]; do sleep 0.01; done; }
 for i in 1 2 3; do echo o$i; seen o$i; echo e$i >&2; seen e$i; done`})
@@ -84,8 +83,8 @@ func testBinary(t *testing.T, s *suite) {
 	}
 }
 
-// testBulk sends random bytes, so that one in the wrong place shows, and has the
-// box say what they were.
+// testBulk prints random bytes, so that a misplaced one is detected, and has the box
+// compute their checksum.
 func testBulk(t *testing.T, s *suite) {
 	const size = 32 << 20
 	r := sh(t, s.box, fmt.Sprintf("head -c %d /dev/urandom | tee >(sha256sum > sum)", size))
@@ -100,7 +99,7 @@ func testBulk(t *testing.T, s *suite) {
 	}
 }
 
-// testMany runs commands side by side and checks every byte of each.
+// testMany runs commands concurrently and checks every byte of each.
 func testMany(t *testing.T, s *suite) {
 	t.Run("32 at once", func(t *testing.T) {
 		var runs []*sandbox.Run
@@ -120,7 +119,7 @@ func testMany(t *testing.T, s *suite) {
 			}
 		}
 	})
-	t.Run("hung ones beside", func(t *testing.T) {
+	t.Run("beside hanging commands", func(t *testing.T) {
 		var hung []*sandbox.Run
 		for range 20 {
 			hung = append(hung, start(t, s.box, sandbox.Command{Cmd: "sleep 1000"}))
@@ -152,7 +151,7 @@ func testInput(t *testing.T, s *suite) {
 		}
 	})
 	t.Run("not read", func(t *testing.T) {
-		// More than any pipe and window hold, and nobody takes it.
+		// More than pipe and window hold, and the command reads none of it.
 		r := do(t, s.box, sandbox.Command{Cmd: "echo done", Stdin: bytes.NewReader(make([]byte, 4<<20))})
 		want(t, r, 0, "done\n")
 	})
@@ -160,7 +159,7 @@ func testInput(t *testing.T, s *suite) {
 		r := do(t, s.box, sandbox.Command{Cmd: "exec <&-; sleep 0.1; echo done", Stdin: bytes.NewReader(make([]byte, 4<<20))})
 		want(t, r, 0, "done\n")
 	})
-	t.Run("another is not held up", func(t *testing.T) {
+	t.Run("not read, other commands continue", func(t *testing.T) {
 		slow := start(t, s.box, sandbox.Command{Cmd: "sleep 1000", Stdin: bytes.NewReader(make([]byte, 4<<20))})
 		want(t, sh(t, s.box, "echo through"), 0, "through\n")
 		slow.Kill()

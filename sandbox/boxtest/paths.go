@@ -10,9 +10,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
-// testPaths has a command of one box replace the workspace of another by a link.
-// Boxes that isolate keep what they have; none is started with what the link leads to,
-// and when the directory is back all is as before.
+// testPaths has a command of one box replace the workspace of another by a link. Boxes
+// that isolate keep their workspace. No box is started with the target of the link. When
+// the directory is back, boxes start as before.
 func testPaths(t *testing.T, s *suite) {
 	outer := filepath.Join(hostpath.Real(t.TempDir()), "project")
 	inner, secret := filepath.Join(outer, "sub"), filepath.Join(filepath.Dir(outer), "secret")
@@ -32,8 +32,8 @@ func testPaths(t *testing.T, s *suite) {
 	above.Workspace, below.Workspace, below.Paths = outer, inner, guard
 	attacker := (&suite{manager: Manager(t, s.manager.Launcher, above)}).newBox(t)
 	victim := &suite{manager: Manager(t, s.manager.Launcher, below)}
-	standing := victim.newBox(t)
-	want(t, sh(t, standing, "echo mine >file; ls"), 0, "file\n")
+	running := victim.newBox(t)
+	want(t, sh(t, running, "echo mine >file; ls"), 0, "file\n")
 
 	want(t, sh(t, attacker, "mv sub away && ln -s ../secret sub"), 0, "")
 	box, _, err := victim.manager.Start(t.Context(), sandbox.Owner{Principal: "boxtest"}, sandbox.Request{})
@@ -41,8 +41,8 @@ func testPaths(t *testing.T, s *suite) {
 	if box != nil {
 		t.Errorf("a box with %q", sh(t, box, "ls").stdout)
 	}
-	if s.isolated { // else its commands go where the name leads
-		want(t, sh(t, standing, "cat file"), 0, "mine\n")
+	if s.isolated { // without isolation its commands follow the name
+		want(t, sh(t, running, "cat file"), 0, "mine\n")
 	}
 
 	want(t, sh(t, attacker, "rm sub && mv away sub"), 0, "")

@@ -18,25 +18,25 @@ import (
 	"time"
 )
 
-// A probe is one look at all that warmbox could leave behind: containers and
-// volumes of ours, processes below us, our descriptors and goroutines, files
-// in the places where sockets and temporary files of ours are.
+// A probe lists all that warmbox could leave behind: containers and volumes, processes
+// below this one, descriptors and goroutines, and files in the directories of sockets and
+// temporary files.
 type probe struct {
 	things     map[string]bool
 	goroutines int
 }
 
-// settle is how long what is ending may take. Engines remove containers after
-// they have said so.
-const settle = 10 * time.Second
+// settleTime is how long an end under way may take. Engines remove containers after they
+// have answered.
+const settleTime = 10 * time.Second
 
-// orphanTime is how long a container may stay whose server is gone. Whose it was
-// nobody can tell: another package's test may be about to have it back.
+// orphanTime is how long a container may stay whose server has ended. It is unknown which
+// test started it: a test of another package may be about to reattach to it.
 const orphanTime = 2 * time.Minute
 
-const orphan = ", whose server is gone"
+const orphan = ", whose server has ended"
 
-func look() probe {
+func takeProbe() probe {
 	p := probe{things: map[string]bool{}, goroutines: runtime.NumGoroutine()}
 	for _, list := range [][]string{engineThings(), processes(), descriptors(), files()} {
 		for _, thing := range list {
@@ -46,13 +46,13 @@ func look() probe {
 	return p
 }
 
-// compare looks again until nothing is there that was not before, or it has
-// waited long enough, and returns what is.
+// compare probes again until nothing new is left or its time is up. It returns what is
+// left.
 func (p probe) compare() string {
 	var left []string
 	began := time.Now()
-	for orphans := began; ; { // when there was last nothing but these
-		now := look()
+	for orphans := began; ; { // when only orphans were left for the last time
+		now := takeProbe()
 		left = left[:0]
 		for thing := range now.things {
 			if !p.things[thing] {
@@ -69,7 +69,7 @@ func (p probe) compare() string {
 		if !slices.ContainsFunc(left, func(thing string) bool { return !strings.HasSuffix(thing, orphan) }) {
 			orphans = time.Now()
 		}
-		if time.Since(orphans) > settle || time.Since(began) > orphanTime {
+		if time.Since(orphans) > settleTime || time.Since(began) > orphanTime {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -82,13 +82,13 @@ func (p probe) compare() string {
 	return "  " + strings.Join(left, "\n  ") + "\n"
 }
 
-// fuzzing reports whether the fuzzer runs, which has goroutines of its own.
+// fuzzing reports whether the fuzzer runs, which starts goroutines.
 func fuzzing() bool {
 	f := flag.Lookup("test.fuzz")
 	return f != nil && f.Value.String() != ""
 }
 
-// processes returns those that descend from this one.
+// processes returns the descendants of this process.
 func processes() (list []string) {
 	parents := map[int]int{}
 	names := map[int]string{}
@@ -120,14 +120,15 @@ func descriptors() (list []string) {
 	for _, e := range entries {
 		target, err := os.Readlink("/proc/self/fd/" + e.Name())
 		if err != nil || strings.HasPrefix(target, "anon_inode:") || strings.HasPrefix(target, "/proc/") {
-			continue // the poller's, and the one that lists
+			continue // the poller's descriptor, and that of this listing
 		}
 		list = append(list, "descriptor "+e.Name()+" "+target)
 	}
 	return list
 }
 
-// files returns what stands where warmbox makes sockets and temporary files.
+// files returns the files in the directories where warmbox creates sockets and temporary
+// files.
 func files() (list []string) {
 	dirs := []string{filepath.Join(os.TempDir(), "warmbox*")}
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" {
@@ -147,14 +148,14 @@ func files() (list []string) {
 	return list
 }
 
-// engineThings returns our containers and the volumes of any, where an engine
-// answers. Volumes in which agents lie stay on purpose.
+// engineThings returns warmbox's containers and all dangling volumes, if an engine
+// answers. Volumes with agents are left on purpose.
 func engineThings() (list []string) {
 	var containers []struct {
 		ID     string
 		Labels map[string]string
 	}
-	ask("/containers/json?all=1&filters="+`{"label":["dev.warmbox.box"]}`, &containers)
+	query("/containers/json?all=1&filters="+`{"label":["dev.warmbox.box"]}`, &containers)
 	for _, c := range containers {
 		server, _ := strconv.Atoi(c.Labels["dev.warmbox.server-pid"])
 		thing := "container " + c.ID[:min(12, len(c.ID))]
@@ -166,7 +167,7 @@ func engineThings() (list []string) {
 		}
 	}
 	var volumes struct{ Volumes []struct{ Name string } }
-	ask("/volumes?filters="+`{"dangling":["true"]}`, &volumes)
+	query("/volumes?filters="+`{"dangling":["true"]}`, &volumes)
 	for _, v := range volumes.Volumes {
 		if !strings.HasPrefix(v.Name, "warmbox-agent-") {
 			list = append(list, "volume "+v.Name)
@@ -180,13 +181,13 @@ func runs(pid int) bool {
 	return pid > 0 && err == nil
 }
 
-// isOurs reports whether a process is this one or descends from it. Others have
-// nothing to do with this test, as when packages are tested side by side.
+// isOurs reports whether a process is this one or a descendant. Packages are tested side
+// by side, so other containers do not concern this test.
 func isOurs(pid int) bool {
 	for pid > 1 && pid != os.Getpid() {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
-			return true // it has just ended
+			return true // the process has just ended
 		}
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		pid, _ = strconv.Atoi(fields[1])
@@ -194,8 +195,8 @@ func isOurs(pid int) bool {
 	return pid > 1
 }
 
-// ask puts a question to the engine on its usual socket.
-func ask(path string, answer any) {
+// query sends a request to the engine on its usual socket.
+func query(path string, answer any) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	client := http.Client{Transport: &http.Transport{

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// ProcessIO returns what the kernel has counted of this process under the given
-// names, such as rchar, the bytes that it has read, added up. What it costs says
-// more than how long it takes, on a machine that has other work. Where nothing is
-// counted the test is skipped.
+// ProcessIO returns the sum of the kernel's counters of this process with the given
+// names, such as rchar, the bytes that it has read. On a busy machine such a cost says
+// more than a duration. Without counters the test is skipped.
 func ProcessIO(t testing.TB, names ...string) (sum int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/io")

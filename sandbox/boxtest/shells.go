@@ -9,7 +9,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// testShells sees what named shells keep, and that they do not show how.
+// testShells checks what named shells keep, and that commands do not see how.
 func testShells(t *testing.T, s *suite) {
 	for name, steps := range shellCases {
 		t.Run(name, func(t *testing.T) {
@@ -19,9 +19,9 @@ func testShells(t *testing.T, s *suite) {
 			}
 		})
 	}
-	t.Run("killed", func(t *testing.T) { testKilledShell(t, s) })
-	t.Run("one after the other", func(t *testing.T) { testShellQueue(t, s) })
-	t.Run("names beside each other", func(t *testing.T) { testShellNames(t, s) })
+	t.Run("unchanged after a kill", func(t *testing.T) { testKilledShell(t, s) })
+	t.Run("queue of one name", func(t *testing.T) { testShellQueue(t, s) })
+	t.Run("concurrent names", func(t *testing.T) { testShellNames(t, s) })
 	t.Run("given dir and env", func(t *testing.T) { testShellGiven(t, s) })
 	t.Run("long command", func(t *testing.T) {
 		cmd := "set -- \"$@\" c; x='" + strings.Repeat("0123456789abcdef", 1<<14) + "'; echo $# ${#x}"
@@ -57,7 +57,7 @@ func (s step) run(t *testing.T, box *sandbox.Box, shell string) {
 	}
 }
 
-// matches compares text with what is wanted, of which "…" at the end is anything.
+// matches compares output with the expected text, where "…" at the end matches anything.
 func matches(want, got string) bool {
 	if head, ok := strings.CutSuffix(want, "…"); ok {
 		return strings.HasPrefix(got, head)
@@ -65,7 +65,7 @@ func matches(want, got string) bool {
 	return got == want
 }
 
-// testKilledShell ends commands that have changed their shell: it is as before.
+// testKilledShell checks that a killed command leaves its named shell unchanged.
 func testKilledShell(t *testing.T, s *suite) {
 	in := func(c sandbox.Command) *sandbox.Run {
 		c.Shell = "killed"
@@ -83,7 +83,7 @@ func testKilledShell(t *testing.T, s *suite) {
 		t.Errorf("%+v", r.Exit)
 	}
 	want(t, wait(t, in(sandbox.Command{Cmd: "echo $PWD $x"})), 0, "/usr before\n")
-	// ^C is no kill: what was before it is kept, as at a prompt.
+	// ^C is no kill: changes made before it are kept, as at a prompt.
 	run = in(sandbox.Command{Cmd: "cd /; x=changed; sh -c 'echo up; exec sleep 1000'"})
 	printed(t, run, "up")
 	if err := run.Signal("INT"); err != nil {
@@ -95,8 +95,8 @@ func testKilledShell(t *testing.T, s *suite) {
 	want(t, wait(t, in(sandbox.Command{Cmd: "echo $PWD $x"})), 0, "/ changed\n")
 }
 
-// testShellQueue asks for many commands of one shell at once: they run one after
-// the other, and each sees what the last left.
+// testShellQueue starts many commands of one named shell at once. They run one after the
+// other, and each sees the state that the last one left.
 func testShellQueue(t *testing.T, s *suite) {
 	const calls = 50
 	first := start(t, s.box, sandbox.Command{Shell: "queue", Cmd: "n=0; until [ -e go ]; do sleep 0.01; done; rm go"})
@@ -105,7 +105,7 @@ func testShellQueue(t *testing.T, s *suite) {
 	results := make(chan string, calls)
 	for range calls {
 		go func() {
-			run, err := s.box.Exec(t.Context(), sandbox.Command{Shell: "queue", Cmd: "n=$((n+1)); echo $n", Patience: patience})
+			run, err := s.box.Exec(t.Context(), sandbox.Command{Shell: "queue", Cmd: "n=$((n+1)); echo $n", Patience: waitLimit})
 			if err != nil {
 				results <- err.Error()
 				return
@@ -115,7 +115,7 @@ func testShellQueue(t *testing.T, s *suite) {
 			results <- out.Text
 		}()
 	}
-	want(t, sh(t, s.box, "touch go"), 0, "") // others are not held up
+	want(t, sh(t, s.box, "touch go"), 0, "") // other commands are not blocked
 	seen := map[string]bool{}
 	for range calls {
 		seen[<-results] = true
@@ -134,13 +134,13 @@ func testShellQueue(t *testing.T, s *suite) {
 	want(t, do(t, s.box, sandbox.Command{Shell: "queue", Cmd: "echo $n"}), 0, fmt.Sprintln(2*calls))
 }
 
-// testShellNames runs shells side by side: none sees or waits for another.
+// testShellNames runs named shells concurrently: none sees or waits for another.
 func testShellNames(t *testing.T, s *suite) {
 	const shells = 8
 	for round := range 3 {
 		var runs []*sandbox.Run
 		for i := range shells {
-			c := sandbox.Command{Shell: fmt.Sprint("n", i), Cmd: fmt.Sprintf("x=${x}%d; echo $x", i), Patience: patience}
+			c := sandbox.Command{Shell: fmt.Sprint("n", i), Cmd: fmt.Sprintf("x=${x}%d; echo $x", i), Patience: waitLimit}
 			runs = append(runs, start(t, s.box, c))
 		}
 		for i, run := range runs {
@@ -149,7 +149,7 @@ func testShellNames(t *testing.T, s *suite) {
 	}
 }
 
-// testShellGiven sees that what a call asks for counts more than the state.
+// testShellGiven checks that the arguments of a call override the state.
 func testShellGiven(t *testing.T, s *suite) {
 	in := func(c sandbox.Command) result {
 		c.Shell = "given"
@@ -162,16 +162,16 @@ func testShellGiven(t *testing.T, s *suite) {
 	want(t, in(sandbox.Command{Cmd: "pwd"}), 0, "/tmp\n")
 }
 
-// A step is one command in a named shell, and what comes of it.
+// A step is one command in a named shell, and its expected result.
 type step struct {
 	cmd  string
 	code int
-	out  string // of standard output; "…" at its end stands for anything
-	err  string // of standard error, likewise
-	kept bool   // the shell is left as before
+	out  string // standard output; "…" at its end matches anything
+	err  string // standard error, likewise
+	kept bool   // the state of the shell is unchanged
 }
 
-// shellCases are commands for one shell each, one after the other.
+// shellCases are the commands of one named shell each, in order.
 var shellCases = map[string][]step{
 	"directory": {
 		{cmd: "mkdir -p 'a b/c' && cd 'a b/c' && cd .."},

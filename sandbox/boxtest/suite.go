@@ -15,19 +15,19 @@ import (
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
-// patience bounds everything that a test waits for. It is no promise about
-// speed: machines are slow under the race detector.
-const patience = 60 * time.Second
+// waitLimit bounds everything that a test waits for. It is no promise about speed:
+// machines are slow under the race detector.
+const waitLimit = 60 * time.Second
 
 // suite is one launcher under test.
 type suite struct {
 	manager  *sandbox.Manager
 	isolated bool
-	box      *sandbox.Box // shared by the tests that do it no harm
+	box      *sandbox.Box // shared by the tests that leave it usable
 }
 
-// Run checks that the boxes of a Launcher do what boxes do. spec is what they
-// are started with; most of it may be zero.
+// Run checks that the boxes of a Launcher behave as boxes must. spec is what they are
+// started with; most fields may be zero.
 func Run(t *testing.T, launcher sandbox.Launcher, spec sandbox.Spec) {
 	s := &suite{manager: Manager(t, launcher, spec)}
 	if i, ok := launcher.(sandbox.Isolator); ok {
@@ -46,7 +46,7 @@ func Run(t *testing.T, launcher sandbox.Launcher, spec sandbox.Spec) {
 	t.Run("life", func(t *testing.T) { testLife(t, s) })
 }
 
-// Manager returns a Manager whose boxes and logs are gone with the test.
+// Manager returns a Manager whose boxes and logs are removed with the test.
 func Manager(t testing.TB, launcher sandbox.Launcher, spec sandbox.Spec) *sandbox.Manager {
 	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 256 << 20}
 	if err := store.Check(); err != nil {
@@ -57,7 +57,7 @@ func Manager(t testing.TB, launcher sandbox.Launcher, spec sandbox.Spec) *sandbo
 	return m
 }
 
-// testWriter shows what a Manager logs with the test that it belongs to.
+// testWriter writes what a Manager logs to the log of its test.
 type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
@@ -67,7 +67,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 
 func (s *suite) newBox(t testing.TB) *sandbox.Box {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	box, _, err := s.manager.Start(ctx, sandbox.Owner{Principal: "boxtest"}, sandbox.Request{})
 	if err != nil {
@@ -76,14 +76,14 @@ func (s *suite) newBox(t testing.TB) *sandbox.Box {
 	return box
 }
 
-// result is all that can be known of a run.
+// result is all that a run reports.
 type result struct {
 	sandbox.Exit
 	stdout, stderr string
 	run            *sandbox.Run
 }
 
-// start starts a command that is expected to start.
+// start starts a command and fails the test if it does not start.
 func start(t testing.TB, box *sandbox.Box, c sandbox.Command) *sandbox.Run {
 	t.Helper()
 	run, err := box.Exec(t.Context(), c)
@@ -93,14 +93,14 @@ func start(t testing.TB, box *sandbox.Box, c sandbox.Command) *sandbox.Run {
 	return run
 }
 
-// wait waits for a run's end.
+// wait waits for the end of a run.
 func wait(t testing.TB, run *sandbox.Run) result {
 	t.Helper()
 	select {
 	case <-run.Done():
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		out, errs := run.Output(everything)
-		t.Fatalf("%.100q did not end within %v; it printed %.500q and %.500q", run.Command.Cmd, patience, out.Text, errs.Text)
+		t.Fatalf("%.100q did not end within %v; it printed %.500q and %.500q", run.Command.Cmd, waitLimit, out.Text, errs.Text)
 	}
 	out, errs := run.Output(everything)
 	return result{Exit: run.Exit(), stdout: out.Text, stderr: errs.Text, run: run}
@@ -126,7 +126,7 @@ func want(t testing.TB, r result, code int, stdout string) {
 	}
 }
 
-// wantError checks that a call was refused with a code and, among others, words.
+// wantError checks the code of an error, and that its text contains words.
 func wantError(t testing.TB, err error, code, words string) {
 	t.Helper()
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != code || !strings.Contains(e.Text, words) {
@@ -134,7 +134,7 @@ func wantError(t testing.TB, err error, code, words string) {
 	}
 }
 
-// logged returns the raw bytes of a run's log, when no more can come.
+// logged returns the raw bytes of a run's log so far.
 func logged(t testing.TB, run *sandbox.Run) []byte {
 	t.Helper()
 	text, err := os.ReadFile(run.LogPath())
@@ -144,17 +144,17 @@ func logged(t testing.TB, run *sandbox.Run) []byte {
 	return text
 }
 
-// eventually polls until what is true, with a deadline.
+// eventually polls until a condition is true, with a deadline.
 func eventually(t testing.TB, what string, true func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !true(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); !true(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for: %s", patience, what)
+			t.Fatalf("waited %v for: %s", waitLimit, what)
 		}
 	}
 }
 
-// printed waits until a run has printed something.
+// printed waits until a run has printed text.
 func printed(t testing.TB, run *sandbox.Run, text string) {
 	t.Helper()
 	eventually(t, "the output "+text, func() bool {

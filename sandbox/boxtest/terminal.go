@@ -15,10 +15,10 @@ var screen = sandbox.Size{Cols: 80, Rows: 24}
 
 func atTerminal(cmd string) sandbox.Command { return sandbox.Command{Cmd: cmd, TTY: &screen} }
 
-// send types at a command that takes it.
+// send sends input to a command.
 func send(t testing.TB, run *sandbox.Run, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	if err := run.Input(ctx, []byte(text)); err != nil {
 		t.Fatalf("%.100q: %v", run.Command.Cmd, err)
@@ -40,7 +40,7 @@ func shows(t testing.TB, run *sandbox.Run, pattern string) {
 }
 
 func testTerminal(t *testing.T, s *suite) {
-	t.Run("is one", func(t *testing.T) {
+	t.Run("is a terminal", func(t *testing.T) {
 		r := do(t, s.box, atTerminal("test -t 0 -a -t 1 -a -t 2 && stty size && tty && echo err >&2 && echo $TERM $NO_COLOR $PAGER; exit 3"))
 		if re := regexp.MustCompile(`^24 80\n/dev/pts/\d+\nerr\nxterm-256color 1 cat\n$`); r.Code != 3 || !re.MatchString(r.stdout) || r.stderr != "" {
 			t.Errorf("exit %d, %q, %q, %v", r.Code, r.stdout, r.stderr, r.Err)
@@ -62,7 +62,7 @@ func testTerminal(t *testing.T, s *suite) {
 	t.Run("python3 -i", func(t *testing.T) { testPython(t, s) })
 	t.Run("stdin first", func(t *testing.T) {
 		c := atTerminal("stty -echo; cat; echo end")
-		c.Stdin = strings.NewReader("a\nb\n") // ^D comes by itself
+		c.Stdin = strings.NewReader("a\nb\n") // the host adds ^D
 		if r := wait(t, start(t, s.box, c)); r.Code != 0 || !strings.HasSuffix(r.stdout, "a\nb\nend\n") {
 			t.Errorf("exit %d, %q", r.Code, r.stdout)
 		}
@@ -71,7 +71,7 @@ func testTerminal(t *testing.T, s *suite) {
 		run := start(t, s.box, atTerminal("stty -echo; echo up; cat; echo one; cat; echo two"))
 		printed(t, run, "up")
 		send(t, run, "half a line")
-		check(t, run.CloseInput()) // which takes two of them
+		check(t, run.CloseInput()) // within a line this needs two ^D
 		printed(t, run, "half a lineone")
 		check(t, run.CloseInput())
 		want(t, wait(t, run), 0, "up\nhalf a lineone\ntwo\n")
@@ -106,7 +106,7 @@ func testTerminal(t *testing.T, s *suite) {
 		r.run.Kill()
 		<-r.run.Over()
 	})
-	t.Run("left over, and printing for ever", func(t *testing.T) {
+	t.Run("left over and printing forever", func(t *testing.T) {
 		r := do(t, s.box, atTerminal("echo first; "+leaves("yes")+"sleep 0.2; exit 5"))
 		if r.Code != 5 || len(r.Leftover) != 1 || !strings.HasPrefix(string(logged(t, r.run)), "first\r\ny\r\n") {
 			t.Errorf("exit %d, leftover %v", r.Code, r.Leftover)
@@ -122,13 +122,13 @@ func testTerminal(t *testing.T, s *suite) {
 	}
 }
 
-// leaves starts a program outside the terminal's session, and waits until it is there:
-// what is still inside ends with the terminal.
+// leaves starts a program outside the terminal's session and waits until it runs:
+// processes in the session end with the terminal.
 func leaves(program string) string {
 	return "setsid sh -c '>left; exec " + program + "' & until [ -e left ]; do sleep 0.01; done; rm left; "
 }
 
-// testInteractive drives a shell with a prompt, job control and a line editor.
+// testInteractive uses a shell with a prompt, job control and a line editor.
 func testInteractive(t *testing.T, s *suite) {
 	run := start(t, s.box, atTerminal("PS1='[$?]> ' bash --norc --noprofile -i"))
 	shows(t, run, `\[0\]> $`)
@@ -136,7 +136,7 @@ func testInteractive(t *testing.T, s *suite) {
 	shows(t, run, `[\r\n]got-42\r\n(.*)\[0\]> $`)
 	send(t, run, "sh -c 'echo asleep; exec sleep 1000'\n")
 	shows(t, run, `[\r\n]asleep\r\n`)
-	check(t, run.Signal("INT")) // the shell lives on, as with ^C
+	check(t, run.Signal("INT")) // the shell survives, as with ^C
 	shows(t, run, `\[130\]> $`)
 	send(t, run, "cat\n")
 	send(t, run, "line\n")
@@ -167,7 +167,7 @@ func testPython(t *testing.T, s *suite) {
 	}
 }
 
-// testLive speaks with commands through pipes while they run.
+// testLive sends input to commands through pipes while they run.
 func testLive(t *testing.T, s *suite) {
 	t.Run("input", func(t *testing.T) {
 		run := start(t, s.box, sandbox.Command{Cmd: "while read -r x; do echo got $x; done; echo end", Interactive: true})
@@ -195,12 +195,12 @@ func testLive(t *testing.T, s *suite) {
 		want(t, wait(t, run), 0, "2000000\n")
 	})
 	t.Run("not read", func(t *testing.T) { testFullInput(t, s) })
-	t.Run("refused", func(t *testing.T) { testNoInput(t, s) })
+	t.Run("refused input", func(t *testing.T) { testNoInput(t, s) })
 	t.Run("signals", func(t *testing.T) { testTreeSignals(t, s) })
 }
 
-// testFullInput gives a command that does not read more than fits: the call ends
-// with its context, others go on, and so does this one when the command reads.
+// testFullInput sends a command that does not read more input than fits. The call ends
+// with its context, other commands continue, and so does this one once it reads.
 func testFullInput(t *testing.T, s *suite) {
 	for _, c := range []sandbox.Command{{Interactive: true}, {TTY: &screen}} {
 		c.Cmd = "[ -t 0 ] && stty raw -echo; echo up; until [ -e read-now ]; do sleep 0.01; done; head -c 1000000 | wc -c"
@@ -243,8 +243,8 @@ func testNoInput(t *testing.T, s *suite) {
 	wantError(t, err, sandbox.InvalidArgument, "80 columns and 0 rows")
 }
 
-// testTreeSignals sends signals to trees: all of one run's processes get them,
-// once, and none of another's.
+// testTreeSignals checks that a signal reaches every process of a run once, and none of
+// another run.
 func testTreeSignals(t *testing.T, s *suite) {
 	for _, tty := range []*sandbox.Size{nil, &screen} {
 		other := start(t, s.box, sandbox.Command{Cmd: "trap 'echo hit' USR1; until [ -e stop ]; do sleep 0.01; done"})

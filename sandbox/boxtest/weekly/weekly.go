@@ -1,8 +1,8 @@
-// Package weekly tells tests whether they have all the time they want. The usual
-// run takes minutes on two cores; `scripts/test --weekly` sets WARMBOX_WEEKLY, and
-// then tests repeat more often, on more engines, with more data.
+// Package weekly tells tests whether they may take long. The usual run takes minutes on
+// two cores. `scripts/test --weekly` sets WARMBOX_WEEKLY; tests then repeat more often,
+// on more engines, with more data.
 //
-// It does not skip: a test whose usual form would be empty calls Only.
+// A test that has no shorter form calls Only, which skips it in the usual run.
 package weekly
 
 import (

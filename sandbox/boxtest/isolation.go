@@ -10,10 +10,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
-// strangers is python that tries to get at every process of the box that is not of
-// its own session, and prints what it reached. Reading is the same power as writing
-// to the kernel, except for limits, which it checks by their owner.
-const strangers = `
+// otherProcesses is python code that tries to access every process of the box outside its
+// own session, and prints what it could access. To the kernel, reading needs the same
+// permission as writing, except for limits, which the kernel checks by the owner.
+const otherProcesses = `
 import ctypes, errno, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 ptr = lambda *longs: (ctypes.c_ulong * len(longs))(*longs)
@@ -63,24 +63,24 @@ def reach(pid):
         if failed(libc.prlimit64(pid, limit, ptr(0, 0), None)) == 0: print("limit", limit, "of", pid, flush=True)
 `
 
-// once attacks when a spare stands, for as long as one must.
-const once = strangers + `
+// attackOnce waits until there is a spare shell, at most 2 s, and attacks once.
+const attackOnce = otherProcesses + `
 end = time.monotonic() + 2
 while not list(spares()) and time.monotonic() < end: time.sleep(0.001)
 for pid in others(): reach(pid)
 print("done")
 `
 
-// always goes on attacking.
-const always = strangers + `
+// attackAlways attacks until it is killed.
+const attackAlways = otherProcesses + `
 print("on", flush=True)
 while True:
     for pid in others(): reach(pid)
     time.sleep(0.01)
 `
 
-// own traces what it started itself, as a debugger does.
-const own = strangers + `
+// traceOwnChild traces its own child, as a debugger does.
+const traceOwnChild = otherProcesses + `
 pid = os.fork()
 if pid == 0:
     os.setsid()
@@ -93,8 +93,8 @@ os.kill(pid, 9)
 print("refused nothing")
 `
 
-// moving has files change their directories in each file system that commands write.
-const moving = `
+// moveFiles moves files between directories in each file system that commands can write.
+const moveFiles = `
 set -e
 for base in "$PWD" /tmp "$HOME"; do
 	mkdir -p "$base/move/a/b" "$base/move/c"
@@ -116,20 +116,20 @@ func python(script string) string {
 	return haveNoPython + "exec python3 -S -E - <<'PYTHON'\n" + script + "\nPYTHON"
 }
 
-// testStrangers has a run try to alter every process that it did not start, beside
-// one that does so all the time, and then runs what has a known end.
-func testStrangers(t *testing.T, s *suite) {
+// testProcessIsolation has a run attack every process that it did not start, while
+// another does so all the time, and then runs commands with a known result.
+func testProcessIsolation(t *testing.T, s *suite) {
 	box := s.newBox(t)
 	defer box.Close()
 	if sh(t, box, haveNoPython).stdout != "" {
 		t.Skip("the image has no python3")
 	}
-	want(t, sh(t, box, python(own)), 0, "refused nothing\n")
-	beside := start(t, box, sandbox.Command{Cmd: python(always)})
+	want(t, sh(t, box, python(traceOwnChild)), 0, "refused nothing\n")
+	beside := start(t, box, sandbox.Command{Cmd: python(attackAlways)})
 	printed(t, beside, "on")
 	onSpares := 0
 	for n := range weekly.Or(50, 500) {
-		want(t, sh(t, box, python(once)), 0, "done\n")
+		want(t, sh(t, box, python(attackOnce)), 0, "done\n")
 		r := sh(t, box, fmt.Sprintf("ls /nonexistent; wc -c </proc/$$/cmdline; echo round %d; ulimit -f; exit 7", n))
 		length, rest, _ := strings.Cut(r.stdout, "\n")
 		if len(length) > 3 {
@@ -140,18 +140,19 @@ func testStrangers(t *testing.T, s *suite) {
 		}
 	}
 	if onSpares == 0 {
-		t.Error("no run was on a spare, so none of them was tried")
+		t.Error("no run used a spare shell, so none was attacked")
 	}
-	t.Logf("%d runs on spares", onSpares)
+	t.Logf("%d runs on spare shells", onSpares)
 	beside.Kill()
 	if r := wait(t, beside); r.stdout != "on\n" {
-		t.Errorf("beside all runs: %.2000q", r.stdout)
+		t.Errorf("the attacker beside all runs: %.2000q", r.stdout)
 	}
 }
 
-// testLimits sees that no command sets a limit of the agent: with no descriptor left
-// it would not see what a run leaves behind, and what it starts has its limits.
-func testLimits(t *testing.T, s *suite) {
+// testAgentLimits checks that no command can set a limit of the agent. Without
+// descriptors the agent would not see what a run leaves behind, and what it starts
+// inherits its limits.
+func testAgentLimits(t *testing.T, s *suite) {
 	box := s.newBox(t)
 	defer box.Close()
 	r := sh(t, box, python(`
@@ -175,7 +176,7 @@ print("done")`))
 	want(t, sh(t, box, "echo fine >/tmp/file && cat /tmp/file"), 0, "fine\n")
 }
 
-// testForgedSignals sends the agent every signal in every way that the kernel knows.
+// testForgedSignals sends the agent every signal in every way that the kernel offers.
 func testForgedSignals(t *testing.T, s *suite) {
 	box := s.newBox(t)
 	defer box.Close()
@@ -224,8 +225,9 @@ print("done" if sent > 1000 else sent)`))
 	want(t, sh(t, box, "echo alive"), 0, "alive\n")
 }
 
-// testScheduling puts every thread of the agent behind everything else on one busy
-// processor, which nothing forbids: thread libraries do it to threads of theirs.
+// testScheduling gives every thread of the agent the lowest priority on one busy
+// processor. Nothing forbids that to commands: thread libraries do it to their own
+// threads.
 func testScheduling(t *testing.T, s *suite) {
 	box := s.newBox(t)
 	defer box.Close()
