@@ -30,35 +30,18 @@ var errNoHello = errors.New("the host closed the stream before its Hello")
 type Agent struct {
 	shell   shell
 	domains domains
-	names   names        // named shells
-	null    uintptr      // /dev/null, the input of runs without one
-	initial map[int]bool // children that existed before the agent started any
+	names   names   // named shells
+	null    uintptr // /dev/null, the input of runs without one
 	memory  memoryEvents
 
 	hosts       hostSource
 	persistence *persistence // nil if the box ends with its host
-	dir         string
-	env         []string
+	dir         string       // where runs start; like env and spares, guarded by the lock of procs
+	env         []string     // the variables of all runs
 
-	wmu     sync.Mutex // held for the write of one frame; guards the next two
-	stream  io.Writer
-	delayed []byte // frames to send with the next one
-
-	// mu also keeps the reaper and scans of the process table away from a child that is
-	// started but not yet registered.
-	mu    sync.Mutex
-	runs  map[wire.ID]*run // those that are not over
-	begun int              // number of runs that have or had a shell
-	pids  map[int]*run     // by their shell's pid, until it is reaped
-	trees []*tree          // of the runs that have a process left
-	dead  map[int]uint64   // start times of the zombies of the last scan, by pid
-
-	forkers map[int]bool // the agent's threads that have started a process
-	forker  int          // the one that started the last process
-
+	out    outbox
+	procs  *processes
 	spares spares
-
-	orphans sync.Cond // signals that a process left behind by a run has ended
 }
 
 func newAgent() (*Agent, error) {
@@ -69,11 +52,10 @@ func newAgent() (*Agent, error) {
 	initialLimits()
 	a := &Agent{
 		shell: findShell(), domains: findDomains(), null: uintptr(null),
-		runs: map[wire.ID]*run{}, pids: map[int]*run{}, initial: map[int]bool{}, forkers: map[int]bool{},
+		procs: newProcesses(),
 	}
-	a.orphans.L = &a.mu
 	for _, pid := range a.children() {
-		a.initial[pid] = true
+		a.procs.initial[pid] = true
 	}
 	if initProcess() { // otherwise the control group is not the box's alone
 		a.memory.open(cgroupRoot)
@@ -157,16 +139,14 @@ func (a *Agent) handshake(r *wire.Reader, stream io.ReadWriteCloser) (hello wire
 
 // applyHello sets the directory and environment of all runs from a Hello.
 func (a *Agent) applyHello(hello wire.HelloBody) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before := a.env
-	a.dir, a.env = hello.Dir, append([]string{defaultPath}, hello.Env...)
+	dir, env := hello.Dir, append([]string{defaultPath}, hello.Env...)
 	if hello.Resume { // this host does not know the variables that the box was started with
-		a.env = lastOfEach(slices.Concat(before, a.env))
+		env = lastOfEach(slices.Concat(a.env, env))
 	}
-	if a.dir == "" {
-		a.dir, _ = os.Getwd()
+	if dir == "" {
+		dir, _ = os.Getwd()
 	}
+	a.procs.do(func() { a.dir, a.env = dir, env })
 }
 
 // replyHello answers a Hello.
@@ -177,14 +157,8 @@ func (a *Agent) replyHello(hello wire.HelloBody, stream io.ReadWriteCloser) erro
 	if persistent || a.persistence != nil {
 		return a.replyPersistent(hello, ours, stream)
 	}
-	a.setStream(stream)
-	return a.sendJSON(wire.Hello, wire.ID{}, ours)
-}
-
-func (a *Agent) setStream(stream io.Writer) {
-	a.wmu.Lock()
-	defer a.wmu.Unlock()
-	a.stream = stream
+	a.out.attach(stream)
+	return a.out.sendJSON(wire.Hello, wire.ID{}, ours)
 }
 
 // makeTempDirs creates the directories that TMPDIR and similar variables name: a new home
@@ -251,7 +225,7 @@ func (a *Agent) carryOut(f wire.Frame) error {
 	case wire.Start:
 		return a.start(f)
 	case wire.Ping:
-		return a.send(wire.Append(nil, wire.Pong, f.Run, f.Payload))
+		return a.out.send(wire.Append(nil, wire.Pong, f.Run, f.Payload))
 	case wire.Hello:
 		return wire.Violation("a second Hello")
 	case wire.Resume, wire.Forget:
@@ -259,9 +233,7 @@ func (a *Agent) carryOut(f wire.Frame) error {
 	case wire.Look:
 		return a.reportFiles(f)
 	}
-	a.mu.Lock()
-	r := a.runs[f.Run]
-	a.mu.Unlock()
+	r := a.procs.run(f.Run)
 	if r == nil {
 		return nil // the run has just ended
 	}
@@ -293,43 +265,4 @@ func (a *Agent) carryOut(f wire.Frame) error {
 		a.kill(r, time.Duration(body.GraceMillis)*time.Millisecond)
 	}
 	return nil
-}
-
-// send writes one frame. An error means that the stream is broken, which the read loop
-// sees too.
-func (a *Agent) send(frame []byte) error {
-	a.wmu.Lock()
-	defer a.wmu.Unlock()
-	if len(a.delayed) > 0 {
-		frame = append(a.delayed, frame...)
-		a.delayed = a.delayed[:0]
-	}
-	_, err := a.stream.Write(frame)
-	return err
-}
-
-// sendLater queues a frame to be sent with the next one or by flush. Each write wakes the
-// host, which then uses a processor that the command could use.
-func (a *Agent) sendLater(frame []byte) {
-	a.wmu.Lock()
-	defer a.wmu.Unlock()
-	a.delayed = append(a.delayed, frame...)
-}
-
-// flush sends the queued frames.
-func (a *Agent) flush() {
-	a.wmu.Lock()
-	defer a.wmu.Unlock()
-	if len(a.delayed) > 0 {
-		a.stream.Write(a.delayed) // the read loop sees an error too
-		a.delayed = a.delayed[:0]
-	}
-}
-
-func (a *Agent) sendJSON(kind wire.Kind, run wire.ID, body any) error {
-	frame, err := wire.AppendJSON(nil, kind, run, body)
-	if err != nil {
-		return err
-	}
-	return a.send(frame)
 }

@@ -88,5 +88,7 @@ func limitsSealed() bool {
 	return unix.Prlimit(unix.Getpid(), unix.RLIMIT_CORE, &core, nil) == unix.EPERM
 }
 
-// occupied reports whether any run has a living process. The caller holds a.mu.
-func (a *Agent) occupied() bool { return len(a.pids) > 0 || len(a.trees) > 0 || a.adopted(a.forkers) }
+// occupied reports whether any run has a living process. The caller holds the lock.
+func (a *Agent) occupied() bool {
+	return len(a.procs.pids) > 0 || len(a.procs.trees) > 0 || a.adopted(a.procs.forkers)
+}

@@ -29,7 +29,7 @@ func (a *Agent) reportFiles(f wire.Frame) error {
 		}
 		seen.Files = append(seen.Files, stat(name))
 	}
-	return a.sendJSON(wire.Seen, wire.ID{}, seen)
+	return a.out.sendJSON(wire.Seen, wire.ID{}, seen)
 }
 
 func stat(name string) wire.SeenFile {

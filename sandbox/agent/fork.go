@@ -25,15 +25,15 @@ type program struct {
 // at the box's process limit the runtime gets no other.
 //
 // Until the program runs, the child shares the agent's memory, which commands cannot
-// trace. The caller holds a.mu, so that the reaper does not reap a child that fails.
+// trace. The caller holds the lock, so that the reaper does not reap a child that fails.
 func (a *Agent) fork(p *program) (pid int, err error) {
 	c, err := newChild(p, a.domains)
 	if err != nil {
 		return 0, err
 	}
 	runtime.LockOSThread()
-	a.forker = unix.Gettid()
-	a.forkers[a.forker] = true
+	a.procs.forker = unix.Gettid()
+	a.procs.forkers[a.procs.forker] = true
 	upid, errno := c.start()
 	runtimeAfterFork()
 	runtime.UnlockOSThread()

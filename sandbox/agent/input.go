@@ -103,22 +103,29 @@ func (s *stdin) next() []byte {
 }
 
 // confirm sends StdinTaken, but not for bytes that an earlier host sent, and not after
-// Exit. The run's mu keeps the next host from attaching in between.
+// Exit. The run's lock keeps the next host from attaching in between.
 func (s *stdin) confirm(n int) {
 	r := s.run
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.do(func() {
+		n = s.reopen(n)
+		if n > 0 && !r.exitSent {
+			var count [4]byte
+			binary.BigEndian.PutUint32(count[:], uint32(n))
+			r.agent.out.send(wire.Append(nil, wire.StdinTaken, r.id, count[:]))
+		}
+	})
+}
+
+// reopen opens the window by n bytes, less those that an earlier host sent. It returns
+// how many of the n bytes are to be confirmed to this host.
+func (s *stdin) reopen(n int) int {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	old := min(n, s.stale)
 	s.stale -= old
 	n -= old
 	s.window += n
-	s.mu.Unlock()
-	if n > 0 && !r.exitSent {
-		var count [4]byte
-		binary.BigEndian.PutUint32(count[:], uint32(n))
-		r.agent.send(wire.Append(nil, wire.StdinTaken, r.id, count[:]))
-	}
+	return n
 }
 
 // renew gives the next host a whole window. Bytes that the last host sent are still
@@ -127,12 +134,12 @@ func (s *stdin) renew() {
 	if s.file == nil {
 		return
 	}
-	s.run.mu.Lock()
-	defer s.run.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stale += wire.StdinWindow - s.window
-	s.window = wire.StdinWindow
+	s.run.do(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stale += wire.StdinWindow - s.window
+		s.window = wire.StdinWindow
+	})
 }
 
 // open reports whether a host may send input.

@@ -23,13 +23,9 @@ const (
 
 // kill starts to end a run's whole tree. It does not wait: the run's finish does.
 func (a *Agent) kill(r *run, grace time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.killing != nil {
+	if !r.beginKill() {
 		return
 	}
-	r.killing = make(chan struct{})
-	a.suspendSpares()
 	go func() {
 		a.terminate(r.tree, grace)
 		a.destroy(r.tree)
@@ -56,9 +52,7 @@ func (a *Agent) terminate(t *tree, grace time.Duration) {
 }
 
 func (a *Agent) members(t *tree) (list []proc) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	c := a.scan()
+	c := a.lockedScan()
 	for pid, p := range c.procs {
 		if c.of[pid] == t && !p.zombie {
 			list = append(list, p)
@@ -97,9 +91,7 @@ func (a *Agent) freeze(t *tree) (found []proc, alone, settled bool) {
 	stopped := map[int]proc{}
 	began := time.Now()
 	for quiet := 0; quiet < 2 && time.Since(began) < settleTime; {
-		a.mu.Lock()
-		c := a.scan()
-		a.mu.Unlock()
+		c := a.lockedScan()
 		found, alone, settled = c.targets(t), c.alone(t), !c.unsettled
 		if alone && initProcess() {
 			return found, true, settled // killing all at once is faster and complete
@@ -131,17 +123,17 @@ func (a *Agent) emptyBox(t *tree) {
 	if !initProcess() {
 		return
 	}
-	a.mu.Lock()
-	for _, other := range a.trees {
-		if other != t {
-			other.collateral.Store(true)
+	a.procs.do(func() {
+		for _, other := range a.procs.trees {
+			if other != t {
+				other.collateral.Store(true)
+			}
 		}
-	}
-	a.mu.Unlock()
+	})
 	unix.Kill(-1, unix.SIGKILL)
 }
 
-// endAll kills everything that descends from the agent. It holds a.mu only during each
+// endAll kills everything that descends from the agent. It holds the lock only during each
 // scan, since the reaper must go on.
 func (a *Agent) endAll() {
 	defer a.names.remove()
@@ -151,9 +143,7 @@ func (a *Agent) endAll() {
 		if initProcess() {
 			unix.Kill(-1, unix.SIGKILL)
 		}
-		a.mu.Lock()
-		c := a.scan()
-		a.mu.Unlock()
+		c := a.lockedScan()
 		quiet++
 		if c.unsettled {
 			quiet = 0

@@ -63,9 +63,9 @@ func (m *memoryEvents) kills() int {
 // roseAbove reports whether the count has risen since it was read.
 func (m *memoryEvents) roseAbove(before int) bool { return before != unread && m.kills() > before }
 
-// others reports whether a run other than r has processes. The caller holds a.mu.
+// others reports whether a run other than r has processes. The caller holds the lock.
 func (a *Agent) others(r *run) bool {
-	for _, other := range a.runs {
+	for _, other := range a.procs.runs {
 		if other != r && !other.gone.Load() {
 			return true
 		}
@@ -74,5 +74,5 @@ func (a *Agent) others(r *run) bool {
 }
 
 // sharedBox reports whether other runs had processes at any time since r began. The
-// kernel may have killed one of theirs instead of r's. The caller holds a.mu.
-func (a *Agent) sharedBox(r *run) bool { return r.shared || a.begun != r.nth }
+// kernel may have killed one of theirs instead of r's. The caller holds the lock.
+func (a *Agent) sharedBox(r *run) bool { return r.shared || a.procs.begun != r.nth }

@@ -81,7 +81,7 @@ func TestMemoryEventsThatCannotBeRead(t *testing.T) {
 // another had processes at any time of its own.
 func TestWhoIsToldOfMemory(t *testing.T) {
 	g := newGroup(t, "memory.events", "oom_kill 4\n")
-	a := &Agent{runs: map[wire.ID]*run{}, pids: map[int]*run{}}
+	a := &Agent{procs: newProcesses()}
 	a.memory.open(filepath.Dir(g.file))
 	var last byte
 	begin := func() *run {

@@ -109,7 +109,7 @@ func (r *run) print(kind wire.Kind, frame []byte) {
 		return
 	}
 	wire.Put(frame, kind, r.id, len(frame)-wire.HeaderLen)
-	r.agent.send(frame) // on an error the pipe is still drained
+	r.agent.out.send(frame) // on an error the pipe is still drained
 }
 
 // flush returns when all that is in the pipe now is sent, or the pipe is closed. It

@@ -104,22 +104,19 @@ func (a *Agent) replyPersistent(hello, ours wire.HelloBody, stream io.ReadWriteC
 	}
 	k.life, k.stream = time.Duration(hello.KeepMillis)*time.Millisecond, stream
 	a.renewInputs() // before this host can be sent a StdinTaken for the last one's input
-	a.setStream(stream)
+	a.out.attach(stream)
 	var known []byte
 	if known, ours.Runs, err = k.list(); err != nil {
 		return err
 	}
-	if err := a.sendJSON(wire.Hello, wire.ID{}, ours); err != nil || ours.Runs == 0 {
+	if err := a.out.sendJSON(wire.Hello, wire.ID{}, ours); err != nil || ours.Runs == 0 {
 		return err
 	}
-	return a.send(known)
+	return a.out.send(known)
 }
 
 func (a *Agent) renewInputs() {
-	a.mu.Lock()
-	runs := slices.Collect(maps.Values(a.runs))
-	a.mu.Unlock()
-	for _, r := range runs {
+	for _, r := range a.procs.all() {
 		r.stdin.renew()
 	}
 }
@@ -326,7 +323,7 @@ func (k *persistence) attach() {
 func (k *persistence) feed() {
 	buf := make([]byte, 0, wire.HeaderLen+wire.MaxPayload)
 	for frame := k.next(buf); frame != nil; frame = k.next(buf) {
-		if err := k.agent.send(frame); err != nil {
+		if err := k.agent.out.send(frame); err != nil {
 			stream := k.stream
 			time.AfterFunc(readRestTime, func() { stream.Close() }) // the stream may end by itself before
 			return

@@ -59,7 +59,7 @@ func readProc(pid int) (p proc, ok bool) {
 // children returns the agent's own: adopted ones are listed for the main thread, started
 // ones for the thread that forked. With CLONE_PARENT a child can add siblings to that
 // thread too.
-func (a *Agent) children() []int { return childrenOn(a.forkers) }
+func (a *Agent) children() []int { return childrenOn(a.procs.forkers) }
 
 // childrenOn returns the children of the main thread and of some others.
 func childrenOn(threads map[int]bool) []int {

@@ -19,26 +19,25 @@ func childSignals() <-chan os.Signal {
 // other's children.
 func (a *Agent) reap(ended <-chan os.Signal) {
 	for range ended {
-		a.reapAll()
+		a.procs.do(a.reapAll)
 	}
 }
 
+// reapAll reaps all children that have ended. The caller holds the lock.
 func (a *Agent) reapAll() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if initProcess() {
 		for a.reapOne(-1) {
 		}
 		return
 	}
-	for pid := range a.pids {
+	for pid := range a.procs.pids {
 		a.reapOne(pid)
 	}
 	for pid := range a.spares.all {
 		a.reapOne(pid)
 	}
 	for _, pid := range a.children() {
-		if !a.initial[pid] && a.pids[pid] == nil {
+		if !a.procs.initial[pid] && a.procs.pids[pid] == nil {
 			a.reapOne(pid)
 		}
 	}
@@ -46,11 +45,11 @@ func (a *Agent) reapAll() {
 
 // reapShell reaps a run's shell if it has ended.
 func (a *Agent) reapShell(pid int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.pids[pid] != nil { // otherwise the pid may belong to another process by now
-		a.reapOne(pid)
-	}
+	a.procs.do(func() {
+		if a.procs.pids[pid] != nil { // otherwise the pid may belong to another process by now
+			a.reapOne(pid)
+		}
+	})
 }
 
 // reapOne reaps a child if it has ended, and does not wait for its end. Only a PID 1
@@ -64,16 +63,16 @@ func (a *Agent) reapOne(pid int) bool {
 	if err != nil || pid <= 0 {
 		return false
 	}
-	r := a.pids[pid]
+	r := a.procs.pids[pid]
 	switch {
 	case r != nil:
 	case a.spares.reaped(pid):
 		return true
 	default:
-		a.orphans.Broadcast() // a process that a run left behind
+		a.procs.orphans.Broadcast() // a process that a run left behind
 		return true
 	}
-	delete(a.pids, pid)
+	delete(a.procs.pids, pid)
 	r.status <- exitStatus{wait: st, memoryKill: a.memory.roseAbove(r.memoryKills), shared: a.sharedBox(r)}
 	return true
 }

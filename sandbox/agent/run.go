@@ -43,7 +43,7 @@ type run struct {
 	spare  *spare          // nil if its shell was started for it
 	status chan exitStatus // receives the shell's, once it is reaped
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the next two
 	exitSent bool
 	killing  chan struct{} // nil until a kill begins; closed when it is done
 }
@@ -61,10 +61,7 @@ func (a *Agent) start(f wire.Frame) error {
 	if err := wire.Decode(f, &body); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	_, known := a.runs[f.Run]
-	a.mu.Unlock()
-	if known {
+	if a.procs.run(f.Run) != nil {
 		return wire.Violation("two runs of one id")
 	}
 	if err := body.Check(); err != nil {
@@ -81,7 +78,7 @@ func (a *Agent) start(f wire.Frame) error {
 	step, err := r.spawn(body)
 	if err != nil {
 		errno, _ := err.(syscall.Errno)
-		return a.sendJSON(wire.Refused, f.Run, wire.RefusedBody{Step: step, Errno: int(errno)})
+		return a.out.sendJSON(wire.Refused, f.Run, wire.RefusedBody{Step: step, Errno: int(errno)})
 	}
 	if a.persistence != nil {
 		a.persistence.begin(r, body.Tag)
@@ -104,11 +101,11 @@ func (r *run) reportStarted() error {
 		defer a.spares.late.Reset(slowRunDelay)
 	}
 	if r.spare == nil || a.persistence != nil {
-		return a.sendJSON(wire.Started, r.id, body)
+		return a.out.sendJSON(wire.Started, r.id, body)
 	}
 	frame, err := wire.AppendJSON(nil, wire.Started, r.id, body)
 	if err == nil {
-		a.sendLater(frame)
+		a.out.sendLater(frame)
 	}
 	return err
 }
@@ -237,33 +234,32 @@ func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 }
 
 // begin starts the shell and registers it before it can be reaped.
-func (r *run) begin(p *program, _ wire.StartBody) error {
+func (r *run) begin(p *program, _ wire.StartBody) (err error) {
 	a := r.agent
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.domains.apart() {
-		a.discardSpares()
-	}
-	pid, err := a.fork(p)
-	if err != nil {
-		return err
-	}
-	r.tree.forker = a.forker
-	r.register(pid)
-	preferForOOM(pid)
-	return nil
+	a.procs.do(func() {
+		if !a.domains.apart() {
+			a.discardSpares()
+		}
+		var pid int
+		if pid, err = a.fork(p); err == nil {
+			r.tree.forker = a.procs.forker
+			r.register(pid)
+			preferForOOM(pid)
+		}
+	})
+	return err
 }
 
-// register records the run's shell. The caller holds a.mu.
+// register records the run's shell. The caller holds the lock.
 func (r *run) register(pid int) {
 	a := r.agent
 	r.pid, r.began = pid, time.Now()
 	r.tree.sessions[pid] = true
-	a.runs[r.id], a.pids[pid] = r, r
-	a.begun++
-	r.nth, r.shared = a.begun, a.others(r)
-	if !slices.Contains(a.trees, r.tree) {
-		a.trees = append(a.trees, r.tree)
+	a.procs.runs[r.id], a.procs.pids[pid] = r, r
+	a.procs.begun++
+	r.nth, r.shared = a.procs.begun, a.others(r)
+	if !slices.Contains(a.procs.trees, r.tree) {
+		a.procs.trees = append(a.procs.trees, r.tree)
 	}
 }
 
@@ -316,9 +312,7 @@ func (r *run) finish(body wire.StartBody) {
 		r.agent.awaitGone(r.tree)
 		r.reportClosed()
 	}
-	r.agent.mu.Lock()
-	delete(r.agent.runs, r.id)
-	r.agent.mu.Unlock()
+	r.agent.procs.remove(r)
 	if open {
 		r.agent.refill()
 	} else {
@@ -397,6 +391,27 @@ func (r *run) awaitClosed() {
 	}
 }
 
+// do calls f with the run's lock held: meanwhile no kill of the run begins and its Exit
+// is not sent.
+func (r *run) do(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+// beginKill reports whether a kill of the run may begin, and suspends the spare shells
+// then. Only the first kill may.
+func (r *run) beginKill() (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.killing != nil {
+		return false
+	}
+	r.killing = make(chan struct{})
+	r.agent.suspendSpares()
+	return true
+}
+
 // awaitKill marks that Exit is sent now, so no kill can begin any more. It waits for a
 // kill that is under way.
 func (r *run) awaitKill() (killed bool) {
@@ -426,7 +441,7 @@ func exitBody(st exitStatus) wire.ExitBody {
 // reportExit sends Exit, or records it for the host of a persistent box.
 func (r *run) reportExit(body wire.ExitBody) {
 	if r.persistent == nil {
-		r.agent.sendJSON(wire.Exit, r.id, body)
+		r.agent.out.sendJSON(wire.Exit, r.id, body)
 		return
 	}
 	body.TookMillis = max(1, time.Since(r.began).Milliseconds())
@@ -439,7 +454,7 @@ func (r *run) reportClosed() {
 		r.agent.persistence.closed(r.persistent)
 		return
 	}
-	r.agent.send(wire.Append(nil, wire.Closed, r.id, nil))
+	r.agent.out.send(wire.Append(nil, wire.Closed, r.id, nil))
 }
 
 // release closes what a run that never started has opened.

@@ -16,23 +16,23 @@ import (
 // one run, so no process of another run is in it. The second scan finds a process that
 // was just making a group of its own.
 //
-// While a.mu is held no child of the agent is reaped, so the kernel reuses none of their
+// While the lock is held no child of the agent is reaped, so the kernel reuses none of their
 // pids.
 func (a *Agent) signal(t *tree, sig unix.Signal) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	sent := map[int]bool{unix.Getpgrp(): true}
-	for range 2 {
-		c := a.scan()
-		for pid, p := range c.procs {
-			// Group 0 is of another name space, and -1 would mean every process.
-			if c.of[pid] != t || p.pgid <= 1 || sent[p.pgid] {
-				continue
+	a.procs.do(func() {
+		sent := map[int]bool{unix.Getpgrp(): true}
+		for range 2 {
+			c := a.scan()
+			for pid, p := range c.procs {
+				// Group 0 is of another name space, and -1 would mean every process.
+				if c.of[pid] != t || p.pgid <= 1 || sent[p.pgid] {
+					continue
+				}
+				sent[p.pgid] = true
+				unix.Kill(-p.pgid, sig)
 			}
-			sent[p.pgid] = true
-			unix.Kill(-p.pgid, sig)
 		}
-	}
+	})
 }
 
 func (r *run) signal(body wire.SignalBody) error {

@@ -52,7 +52,7 @@ type spare struct {
 	text uintptr // the address of its command
 	home string  // its working directory, as the kernel names it
 
-	idle      bool // it waits for a command; like discarded, guarded by the agent's mu
+	idle      bool // it waits for a command; like discarded, guarded by the lock of processes
 	discarded bool // it must not be used
 }
 
@@ -92,7 +92,7 @@ func spareFile(shell string) (fd int, err error) {
 	return fd, nil
 }
 
-// newSpare starts a spare shell. The caller holds a.mu.
+// newSpare starts a spare shell. The caller holds the lock.
 func (a *Agent) newSpare(script int) (*spare, error) {
 	s := &spare{tree: newTree()}
 	files := fds{a.null}
@@ -119,7 +119,7 @@ func (a *Agent) newSpare(script int) (*spare, error) {
 		s.close()
 		return nil, err
 	}
-	s.tree.forker = a.forker
+	s.tree.forker = a.procs.forker
 	preferForOOM(s.pid)
 	return s, nil
 }
@@ -175,7 +175,7 @@ func poke(pid int, at uintptr, p []byte) error {
 }
 
 // assign makes the spare shell run a command. After an error the spare shell cannot be
-// used. The caller holds a.mu, so that the pid is still the spare shell's.
+// used. The caller holds the lock, so that the pid is still the spare shell's.
 func (s *spare) assign(dir string, body wire.StartBody) error {
 	if !s.silent() {
 		return errNoSpare

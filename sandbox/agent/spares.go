@@ -30,7 +30,7 @@ const (
 	sparePause = time.Minute
 )
 
-// spares are the spare shells. The agent's mu guards them.
+// spares are the spare shells. The lock of processes guards them.
 type spares struct {
 	usual     int            // how many the host wants; 0: none
 	want      int            // how many to keep now, more after a burst
@@ -46,7 +46,15 @@ type spares struct {
 
 // renewSpares replaces the spare shells according to a Hello.
 func (a *Agent) renewSpares(usual int) {
-	a.mu.Lock()
+	a.procs.do(func() { a.replaceSpares(usual) })
+	if usual > 0 {
+		go a.refill()
+	}
+}
+
+// replaceSpares ends all spare shells and sets how many there are to be. The caller
+// holds the lock.
+func (a *Agent) replaceSpares(usual int) {
 	s := &a.spares
 	a.discardSpares()
 	s.usual = min(usual, mostSpares)
@@ -60,10 +68,6 @@ func (a *Agent) renewSpares(usual int) {
 	if s.usual > 0 && s.all == nil {
 		s.begin(a)
 	}
-	a.mu.Unlock()
-	if usual > 0 {
-		go a.refill()
-	}
 }
 
 // begin creates what all spare shells share.
@@ -75,14 +79,14 @@ func (s *spares) begin(a *Agent) {
 	}
 	s.all = map[int]*spare{}
 	s.late = stopped(func() {
-		a.flush()
+		a.out.flush()
 		a.refill()
 	})
 	s.calm = stopped(func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		s.want = s.usual
-		a.retire(len(s.ready) - s.want)
+		a.procs.do(func() {
+			s.want = s.usual
+			a.retire(len(s.ready) - s.want)
+		})
 	})
 }
 
@@ -99,10 +103,14 @@ func (a *Agent) refill() {
 	}
 }
 
-func (a *Agent) addSpare() bool {
+func (a *Agent) addSpare() (added bool) {
 	a.checkLimits()
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.procs.do(func() { added = a.startSpare() })
+	return added
+}
+
+// startSpare starts a spare shell if one is missing. The caller holds the lock.
+func (a *Agent) startSpare() bool {
 	s := &a.spares
 	if s.suspended > 0 || s.count() >= s.want || !a.domains.apart() && a.occupied() {
 		return false
@@ -130,8 +138,12 @@ func (s *spares) count() (n int) {
 // latest.
 func (a *Agent) prepare(one *spare) {
 	err := one.await(a.shell.path)
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.procs.do(func() { a.addIdle(one, err) })
+}
+
+// addIdle records that a spare shell is idle, or that it failed to become idle. The
+// caller holds the lock.
+func (a *Agent) addIdle(one *spare, err error) {
 	s := &a.spares
 	switch {
 	case one.discarded:
@@ -149,7 +161,7 @@ func (a *Agent) prepare(one *spare) {
 	}
 }
 
-// discard ends a spare shell. The caller holds a.mu, so that it is not reaped and its pid
+// discard ends a spare shell. The caller holds the lock, so that it is not reaped and its pid
 // not reused.
 func (a *Agent) discard(one *spare) {
 	one.discarded = true
@@ -159,7 +171,7 @@ func (a *Agent) discard(one *spare) {
 	}
 }
 
-// retire ends n of the idle ones. The caller holds a.mu.
+// retire ends n of the idle ones. The caller holds the lock.
 func (a *Agent) retire(n int) {
 	s := &a.spares
 	for range n {
@@ -168,7 +180,7 @@ func (a *Agent) retire(n int) {
 	}
 }
 
-// reaped records that a process has ended, if it was a spare shell. The caller holds a.mu.
+// reaped records that a process has ended, if it was a spare shell. The caller holds the lock.
 func (s *spares) reaped(pid int) bool {
 	one := s.all[pid]
 	if one == nil {
@@ -188,13 +200,13 @@ func (s *spares) reaped(pid int) bool {
 // command. And when the whole box is emptied, no run may claim a shell that is about to
 // die.
 func (a *Agent) suspendSpares() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.spares.suspended++
-	a.discardSpares()
+	a.procs.do(func() {
+		a.spares.suspended++
+		a.discardSpares()
+	})
 }
 
-// discardSpares ends all spare shells. The caller holds a.mu.
+// discardSpares ends all spare shells. The caller holds the lock.
 func (a *Agent) discardSpares() { a.discardExcept(nil) }
 
 func (a *Agent) discardExcept(claimed *spare) {
@@ -207,25 +219,25 @@ func (a *Agent) discardExcept(claimed *spare) {
 }
 
 // sparesSuspended reports whether no spare shell may be started.
-func (a *Agent) sparesSuspended() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.spares.suspended > 0
+func (a *Agent) sparesSuspended() (yes bool) {
+	a.procs.do(func() { yes = a.spares.suspended > 0 })
+	return yes
 }
 
 func (a *Agent) resumeSpares() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.spares.suspended--
+	a.procs.do(func() { a.spares.suspended-- })
 }
 
 // claimSpare gives the run an idle spare shell, if there is one and the command would see
 // no difference to a new shell.
-func (r *run) claimSpare(dir string, body wire.StartBody) bool {
-	a := r.agent
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := &a.spares
+func (r *run) claimSpare(dir string, body wire.StartBody) (claimed bool) {
+	r.agent.procs.do(func() { claimed = r.claimIdle(dir, body) })
+	return claimed
+}
+
+// claimIdle is claimSpare for a caller that holds the lock.
+func (r *run) claimIdle(dir string, body wire.StartBody) bool {
+	a, s := r.agent, &r.agent.spares
 	if s.usual == 0 || !spareCan(body) {
 		return false
 	}
@@ -256,12 +268,12 @@ func (r *run) claimSpare(dir string, body wire.StartBody) bool {
 // replaceSpare starts the missing spare shells at the end of a run, after its Exit is
 // sent.
 func (a *Agent) replaceSpare() {
-	a.mu.Lock()
-	if a.spares.late != nil {
-		a.spares.late.Stop()
-	}
-	a.mu.Unlock()
-	a.flush() // the Started of runs that began meanwhile
+	a.procs.do(func() {
+		if a.spares.late != nil {
+			a.spares.late.Stop()
+		}
+	})
+	a.out.flush() // the Started of runs that began meanwhile
 	a.refill()
 }
 
@@ -269,8 +281,12 @@ func (a *Agent) replaceSpare() {
 // its command. The command has not begun then.
 func (r *run) restart(st exitStatus, body wire.StartBody) (again bool) {
 	defer r.spare.talk.Close()
-	r.mu.Lock() // a kill that comes now must find the new shell
-	defer r.mu.Unlock()
+	r.do(func() { again = r.restartUnread(st, body) }) // a kill that comes now must find the new shell
+	return again
+}
+
+// restartUnread is restart for a caller that holds the run's lock.
+func (r *run) restartUnread(st exitStatus, body wire.StartBody) bool {
 	if !st.wait.Signaled() || r.killing != nil || r.tree.collateral.Load() || r.agent.sparesSuspended() || !r.spare.unheard() {
 		return false
 	}

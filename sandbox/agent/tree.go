@@ -25,7 +25,7 @@ const (
 // and the mark in the environment that it was started with. A process that was once
 // recognized as a run's stays that run's.
 //
-// The agent's mu guards all fields but collateral.
+// The lock of processes guards all fields but collateral.
 type tree struct {
 	mark     string
 	forker   int  // the agent's thread that started its shell
@@ -58,11 +58,11 @@ type census struct {
 }
 
 // scan lists all processes below the agent and finds the run of each. The caller holds
-// a.mu, so no child of the agent is half started.
+// the lock, so no child of the agent is half started.
 func (a *Agent) scan() *census {
-	c := &census{procs: map[int]proc{}, of: map[int]*tree{}, marked: map[string]*tree{}, trees: a.trees}
+	c := &census{procs: map[int]proc{}, of: map[int]*tree{}, marked: map[string]*tree{}, trees: a.procs.trees}
 	queue := a.children()
-	for pid := range a.pids {
+	for pid := range a.procs.pids {
 		queue = append(queue, pid)
 	}
 	for pid := range a.spares.all {
@@ -72,7 +72,7 @@ func (a *Agent) scan() *census {
 	for len(queue) > 0 {
 		pid := queue[0]
 		queue = queue[1:]
-		if _, seen := c.procs[pid]; seen || a.initial[pid] {
+		if _, seen := c.procs[pid]; seen || a.procs.initial[pid] {
 			continue
 		}
 		if p, ok := readProc(pid); ok {
@@ -80,7 +80,7 @@ func (a *Agent) scan() *census {
 			queue = append(queue, p.kids()...)
 		}
 	}
-	for _, t := range a.trees {
+	for _, t := range a.procs.trees {
 		c.marked[t.mark] = t
 	}
 	for pid := range c.procs {
@@ -90,7 +90,13 @@ func (a *Agent) scan() *census {
 	strays := c.assignStrays(a)
 	c.remember()
 	c.prune(strays)
-	a.trees = c.trees
+	a.procs.trees = c.trees
+	return c
+}
+
+// lockedScan is scan for a caller that does not hold the lock.
+func (a *Agent) lockedScan() (c *census) {
+	a.procs.do(func() { c = a.scan() })
 	return c
 }
 
@@ -98,13 +104,13 @@ func (a *Agent) scan() *census {
 func (c *census) recordDead(a *Agent) {
 	dead := map[int]uint64{}
 	for pid, p := range c.procs {
-		if !p.zombie || p.ppid != os.Getpid() || a.pids[pid] != nil || a.spares.all[pid] != nil {
+		if !p.zombie || p.ppid != os.Getpid() || a.procs.pids[pid] != nil || a.spares.all[pid] != nil {
 			continue
 		}
 		dead[pid] = p.start
-		c.unsettled = c.unsettled || a.dead[pid] != p.start
+		c.unsettled = c.unsettled || a.procs.dead[pid] != p.start
 	}
-	a.dead = dead
+	a.procs.dead = dead
 }
 
 // assignStrays assigns strays to the only run, if there is just one, since no other can
@@ -228,8 +234,12 @@ func (c *census) alone(t *tree) bool {
 // until a scan can have missed none.
 func (a *Agent) leftover(r *run) (list []wire.Proc) {
 	a.checkLimits()
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.procs.do(func() { list = a.scanLeftover(r) })
+	return list
+}
+
+// scanLeftover is leftover after the check of the limits. The caller holds the lock.
+func (a *Agent) scanLeftover(r *run) (list []wire.Proc) {
 	if !a.adopted(map[int]bool{r.tree.forker: true}) {
 		// Whatever a dead shell left would have become the agent's child.
 		a.forget(r.tree)
@@ -242,9 +252,7 @@ func (a *Agent) leftover(r *run) (list []wire.Proc) {
 			return list
 		}
 		if c.unsure {
-			a.mu.Unlock()
-			time.Sleep(rescanSoon)
-			a.mu.Lock()
+			a.procs.pause(rescanSoon)
 		}
 		c = a.scan()
 		list = c.living(r.tree)
@@ -282,7 +290,7 @@ const (
 // agent did not start.
 func (a *Agent) adopted(threads map[int]bool) bool {
 	for _, pid := range childrenOn(threads) {
-		if a.pids[pid] == nil && a.spares.all[pid] == nil && !a.initial[pid] {
+		if a.procs.pids[pid] == nil && a.spares.all[pid] == nil && !a.procs.initial[pid] {
 			return true
 		}
 	}
@@ -296,28 +304,26 @@ const rescanInterval = 100 * time.Millisecond
 // awaitGone waits until a tree whose shell has ended has no process left. The last one is
 // always the agent's child when it dies.
 func (a *Agent) awaitGone(t *tree) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for c := a.scan(); slices.Contains(a.trees, t); c = a.scan() {
-		if !c.unsettled {
-			a.orphans.Wait()
+	a.procs.do(func() {
+		for c := a.scan(); slices.Contains(a.procs.trees, t); c = a.scan() {
+			if !c.unsettled {
+				a.procs.orphans.Wait()
+			}
+			a.procs.pause(rescanInterval) // processes often die in groups
 		}
-		a.mu.Unlock()
-		time.Sleep(rescanInterval) // processes often die in groups
-		a.mu.Lock()
-	}
+	})
 }
 
 // settle marks that the Exit of the tree's run is decided, and drops a tree without processes.
 func (a *Agent) settle(t *tree) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	t.pending = false
-	if len(t.known) == 0 {
-		a.forget(t)
-	}
+	a.procs.do(func() {
+		t.pending = false
+		if len(t.known) == 0 {
+			a.forget(t)
+		}
+	})
 }
 
 func (a *Agent) forget(t *tree) {
-	a.trees = slices.DeleteFunc(a.trees, func(other *tree) bool { return other == t })
+	a.procs.trees = slices.DeleteFunc(a.procs.trees, func(other *tree) bool { return other == t })
 }

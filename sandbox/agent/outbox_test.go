@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// writes notes each write.
+// writes records each write.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -15,17 +15,17 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestHeldFramesGoFirst(t *testing.T) {
+func TestDelayedFramesAreSentFirst(t *testing.T) {
 	var got writes
-	a := &Agent{stream: &got}
-	a.send([]byte("a"))
-	a.sendLater([]byte("b"))
-	a.sendLater([]byte("c"))
-	a.send([]byte("d"))
-	a.send([]byte("e"))
-	a.sendLater([]byte("f"))
-	a.flush()
-	a.flush()
+	o := &outbox{stream: &got}
+	o.send([]byte("a"))
+	o.sendLater([]byte("b"))
+	o.sendLater([]byte("c"))
+	o.send([]byte("d"))
+	o.send([]byte("e"))
+	o.sendLater([]byte("f"))
+	o.flush()
+	o.flush()
 	if want := (writes{"a", "bcd", "e", "f"}); !slices.Equal(got, want) {
 		t.Errorf("written is %q, want %q", got, want)
 	}
