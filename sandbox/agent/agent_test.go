@@ -17,7 +17,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// agentEnv makes the test program an agent.
+// agentEnv is the variable that makes the test program an agent.
 const agentEnv = "WARMBOX_TEST_AGENT"
 
 func TestMain(m *testing.M) {
@@ -28,32 +28,32 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// host speaks with an agent as the bytes on the wire, so that it can also say
-// what a sandbox never would.
+// host is the host of an agent at the level of frames, so that it can also send what a
+// sandbox never would.
 type host struct {
 	t      testing.TB
 	in     io.WriteCloser
 	r      *wire.Reader
 	cmd    *exec.Cmd
-	last   byte   // of the last run's id
-	stderr string // of the last run
+	last   byte   // first byte of the last run's id
+	stderr string // standard error of the last run
 }
 
-// start starts an agent in a directory of its own.
+// start starts an agent and exchanges Hellos.
 func start(t testing.TB, env ...string) *host {
 	t.Helper()
 	h := launch(t)
-	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: t.TempDir(), Env: append([]string{"PATH=" + os.Getenv("PATH")}, env...)})
+	h.sendJSON(wire.Hello, wire.ID{}, wire.HelloBody{Dir: t.TempDir(), Env: append([]string{"PATH=" + os.Getenv("PATH")}, env...)})
 	if f, err := h.r.Read(); err != nil || f.Kind != wire.Hello {
 		t.Fatalf("%v, %v", f.Kind, err)
 	}
 	return h
 }
 
-// launch starts an agent that awaits its Hello.
+// launch starts an agent that waits for the host's Hello.
 func launch(t testing.TB) *host { return launchTo(t, os.Stderr) }
 
-// launchTo has the agent say on stderr what it says.
+// launchTo is launch with the agent's standard error written to stderr.
 func launchTo(t testing.TB, stderr io.Writer) *host {
 	t.Helper()
 	h := &host{t: t, cmd: exec.Command("/proc/self/exe", "serve", "--stdio")}
@@ -80,7 +80,7 @@ func launchTo(t testing.TB, stderr io.Writer) *host {
 	return h
 }
 
-func (h *host) say(kind wire.Kind, run wire.ID, body any) {
+func (h *host) sendJSON(kind wire.Kind, run wire.ID, body any) {
 	h.t.Helper()
 	frame, err := wire.AppendJSON(nil, kind, run, body)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *host) say(kind wire.Kind, run wire.ID, body any) {
 	h.in.Write(frame)
 }
 
-func (h *host) typed(run wire.ID, text string) {
+func (h *host) input(run wire.ID, text string) {
 	h.in.Write(wire.Append(nil, wire.Stdin, run, []byte(text)))
 }
 
@@ -98,12 +98,12 @@ func (h *host) run(body wire.StartBody) wire.ID {
 	h.last++
 	id := wire.ID{max(h.last, 1)}
 	h.stderr = ""
-	h.say(wire.Start, id, body)
+	h.sendJSON(wire.Start, id, body)
 	return id
 }
 
-// until reads until a run has printed a text, or has ended if that is "", and
-// returns what it printed.
+// until reads until a run has printed text, or until its Exit if text is "". It returns
+// the output.
 func (h *host) until(run wire.ID, text string) (out string, exit wire.ExitBody) {
 	h.t.Helper()
 	for {
@@ -123,7 +123,7 @@ func (h *host) until(run wire.ID, text string) (out string, exit wire.ExitBody) 
 				h.t.Fatal(err)
 			}
 			if text != "" {
-				h.t.Fatalf("it ended with %+v after %q, before %q", exit, out, text)
+				h.t.Fatalf("the run ended with %+v after %q, before %q", exit, out, text)
 			}
 			return out, exit
 		}
@@ -141,15 +141,15 @@ func (h *host) do(shell, cmd string) (string, wire.ExitBody) {
 
 var size = &wire.Size{Cols: 80, Rows: 24}
 
-// TestViolations sees that what no host may say ends the agent.
-func TestViolations(t *testing.T) {
+// A frame that no host may send ends the agent.
+func TestViolationEndsTheAgent(t *testing.T) {
 	plain := wire.StartBody{Cmd: "sleep 1000"}
-	for name, lie := range map[string]func(h *host){
-		"signal 9":           func(h *host) { h.say(wire.Signal, h.run(plain), wire.SignalBody{Signal: 9}) },
-		"signal -1":          func(h *host) { h.say(wire.Signal, h.run(plain), wire.SignalBody{Signal: -1}) },
-		"resize no terminal": func(h *host) { h.say(wire.Resize, h.run(plain), size) },
+	for name, violate := range map[string]func(h *host){
+		"signal 9":           func(h *host) { h.sendJSON(wire.Signal, h.run(plain), wire.SignalBody{Signal: 9}) },
+		"signal -1":          func(h *host) { h.sendJSON(wire.Signal, h.run(plain), wire.SignalBody{Signal: -1}) },
+		"resize no terminal": func(h *host) { h.sendJSON(wire.Resize, h.run(plain), size) },
 		"resize to nothing": func(h *host) {
-			h.say(wire.Resize, h.run(wire.StartBody{Cmd: "sleep 1000", TTY: size}), wire.Size{})
+			h.sendJSON(wire.Resize, h.run(wire.StartBody{Cmd: "sleep 1000", TTY: size}), wire.Size{})
 		},
 		"end of a terminal": func(h *host) {
 			h.in.Write(wire.Append(nil, wire.StdinClose, h.run(wire.StartBody{Cmd: "sleep 1000", TTY: size}), nil))
@@ -164,27 +164,27 @@ func TestViolations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t)
-			go lie(h)
+			go violate(h)
 			for {
 				if _, err := h.r.Read(); err != nil {
 					break
 				}
 			}
 			if err := h.cmd.Wait(); err == nil {
-				t.Error("the agent ended as if nothing had been")
+				t.Error("the agent ended without an error")
 			}
 		})
 	}
 }
 
-// TestStdinWindow fills the terminal of a command that does not read: what is
-// beyond the window is a violation, and nothing else is held up until then.
-func TestStdinWindow(t *testing.T) {
+// A command that does not read its input blocks no other run, and its input is confirmed
+// only as it is consumed.
+func TestUnreadInputBlocksNoOtherRun(t *testing.T) {
 	h := start(t)
 	run := h.run(wire.StartBody{Cmd: "stty raw -echo; echo ready; sleep 1000", TTY: size})
 	h.until(run, "ready")
 	for range wire.StdinWindow / wire.MaxPayload {
-		h.typed(run, strings.Repeat("x", wire.MaxPayload))
+		h.input(run, strings.Repeat("x", wire.MaxPayload))
 	}
 	if out, _ := h.do("", "echo through"); out != "through\n" {
 		t.Errorf("%q", out)
@@ -204,16 +204,16 @@ func TestStdinWindow(t *testing.T) {
 		}
 	}
 	if taken == wire.StdinWindow {
-		t.Error("all was taken, and nobody reads")
+		t.Error("all input is confirmed, but the command reads none")
 	}
-	h.say(wire.Kill, run, wire.KillBody{})
+	h.sendJSON(wire.Kill, run, wire.KillBody{})
 	if _, exit := h.until(run, ""); !exit.Killed || exit.Open {
 		t.Errorf("%+v", exit)
 	}
 }
 
-// TestDescriptors sees that nothing stays open of runs that are over.
-func TestDescriptors(t *testing.T) {
+// The agent closes all descriptors of runs that are over.
+func TestEndedRunsLeaveNoDescriptors(t *testing.T) {
 	h := start(t)
 	count := func() int {
 		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", h.cmd.Process.Pid))
@@ -242,9 +242,9 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// TestNamedShell sees what an agent says of a shell's state, and that it takes its
-// files with it. What a named shell keeps, package boxtest tells.
-func TestNamedShell(t *testing.T) {
+// Exit reports the state of a named shell, and the agent removes the files of its shells
+// at its end. Package boxtest tests what a named shell keeps.
+func TestNamedShellReportsItsStateAndRemovesItsFiles(t *testing.T) {
 	h := start(t)
 	check := func(cmd, out, shell string) {
 		t.Helper()
@@ -252,7 +252,7 @@ func TestNamedShell(t *testing.T) {
 			t.Errorf("%s: %q, %q, %+v; want %q, %s", cmd, got, h.stderr, exit, out, shell)
 		}
 	}
-	// The trap that saves names the file.
+	// The trap that saves the state contains the path of its file.
 	dir, _ := h.do("dev", `file=$(trap -p EXIT); file=${file#*8>|}; dir=${file%/dev~*}; echo -n $dir; x=1`)
 	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Fatalf("%q: %v, %v", dir, st, err)
@@ -262,9 +262,9 @@ func TestNamedShell(t *testing.T) {
 	check("echo $x; rm -r $dir", "1\n", wire.ShellLost)
 	check("echo $x; x=3", "\n", wire.ShellSaved)
 	if out, exit := h.do("other", "echo $y"); out != "\n" || exit.Shell != wire.ShellLost {
-		t.Errorf("the other's: %q, %+v", out, exit)
+		t.Errorf("the other shell: %q, %+v", out, exit)
 	}
-	check("echo $x; ulimit -f 0; trap '' XFSZ", "3\n", wire.ShellKept) // nothing more can be written
+	check("echo $x; ulimit -f 0; trap '' XFSZ", "3\n", wire.ShellKept) // the state cannot be written
 	dir, _ = h.do("dev", `file=$(trap -p EXIT); file=${file#*8>|}; dir=${file%/dev~*}; echo -n $dir; rm $dir/dev; mkfifo $dir/dev`)
 	check("echo $x", "3\n", wire.ShellSaved)
 	if files, _ := filepath.Glob(dir + "/dev*"); len(files) != 1 || filepath.Base(files[0]) != "dev" {

@@ -18,8 +18,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// asInABox calls f on a thread that is as those in a box: what starts there gains no
-// privileges, and sets limits of itself only. The thread ends with it.
+// asInABox calls f on a thread with the restrictions of a box: a process started there
+// gains no privileges and can only set its own limits. The thread ends with f.
 func asInABox(t testing.TB, f func()) {
 	t.Helper()
 	done := make(chan error)
@@ -36,8 +36,8 @@ func asInABox(t testing.TB, f func()) {
 	}
 }
 
-// sealThread refuses prlimit64 as a box's profile does. What it looks at are the low
-// halves of arguments, and of none that is an address above 4 GiB only.
+// sealThread refuses prlimit64 as a box's profile does. It checks only the low halves of
+// arguments, which suffices for pointers that are no multiple of 4 GiB.
 func sealThread() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -61,7 +61,7 @@ func sealThread() error {
 	return nil
 }
 
-// needDomains skips where the kernel has no Landlock in a version that will do.
+// needDomains skips a test if the kernel has no suitable version of Landlock.
 func needDomains(t testing.TB) {
 	t.Helper()
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -70,9 +70,9 @@ func needDomains(t testing.TB) {
 	}
 }
 
-// TestRunsAreApart sees that no run gets at another, nor at a shell that waits, and
-// at what it started itself all the same.
-func TestRunsAreApart(t *testing.T) {
+// No run can access the memory of another run or of a spare shell, and every run can
+// access what it started itself.
+func TestRunsCannotTraceEachOther(t *testing.T) {
 	needDomains(t)
 	h := spareHost(t, 2, t.TempDir())
 	runs := []int{}
@@ -83,7 +83,7 @@ func TestRunsAreApart(t *testing.T) {
 		h.run(body)
 		runs = append(runs, h.started())
 	}
-	// The link wants the power to trace, which root has of all other processes.
+	// Reading the link needs permission to trace, which root otherwise has for all processes.
 	reach := fmt.Sprint("for p in ", strings.Trim(fmt.Sprint(append(runs, h.awaitSpares(2)...)), "[]"),
 		"; do [ $p = $$ ] && continue; kill -0 $p && echo there; readlink /proc/$p/cwd && echo reached $p; done; readlink /proc/$$/cwd >/dev/null && echo self")
 	if o := h.outcome(h.run(wire.StartBody{Cmd: reach})); o.out != strings.Repeat("there\n", len(runs)+1)+"self\n" {
@@ -92,12 +92,12 @@ func TestRunsAreApart(t *testing.T) {
 	for _, body := range []wire.StartBody{{}, {Stdin: true}, {TTY: size}, {Shell: "other"}} {
 		body.Cmd = "sleep 60 & readlink /proc/$!/cwd >/dev/null && echo reached; kill $!"
 		if o := h.outcome(h.run(body)); strings.TrimSpace(o.out) != "reached" {
-			t.Errorf("a run does not read what it started: %q", o)
+			t.Errorf("a run cannot read what it started: %q", o)
 		}
 	}
 }
 
-// TestFilesMoveBetweenDirectories sees that a run's domain takes nothing from files.
+// A run's domain does not restrict moving files between directories.
 func TestFilesMoveBetweenDirectories(t *testing.T) {
 	needDomains(t)
 	h := spareHost(t, 1, t.TempDir())
@@ -109,8 +109,8 @@ func TestFilesMoveBetweenDirectories(t *testing.T) {
 	}
 }
 
-// TestNoSpareBesideARunWithoutDomains has an agent without domains: a spare is there
-// when nothing runs, and ends before something does.
+// Without domains an agent has a spare shell only while nothing runs, and ends it before
+// a command starts.
 func TestNoSpareBesideARunWithoutDomains(t *testing.T) {
 	h := hello(t, launch(t), 3, t.TempDir())
 	first := h.awaitSpares(1)
@@ -126,22 +126,21 @@ func TestNoSpareBesideARunWithoutDomains(t *testing.T) {
 			t.Errorf("%q", o)
 		}
 		if pids := h.sparesOf(); len(pids) > 0 {
-			t.Errorf("%d stand while something runs", pids)
+			t.Errorf("spare shells %d run beside a command", pids)
 		}
 	}
-	h.say(wire.Kill, id, wire.KillBody{})
+	h.sendJSON(wire.Kill, id, wire.KillBody{})
 	if next := h.awaitSpares(1); len(next) != 1 || next[0] == first[0] {
 		t.Errorf("%d, and before %d", next, first)
 	}
 	id = h.run(wire.StartBody{Cmd: "read x", Stdin: true})
 	h.started()
 	h.await(func(ready int) bool { return ready == 0 })
-	h.say(wire.Kill, id, wire.KillBody{})
+	h.sendJSON(wire.Kill, id, wire.KillBody{})
 }
 
-// TestLoweredLimits lowers a limit of an agent that no filter guards: it ends, and
-// says why.
-func TestLoweredLimits(t *testing.T) {
+// An agent that no filter protects ends, with a reason, when its limit is lowered.
+func TestLoweredLimitEndsTheAgent(t *testing.T) {
 	for _, c := range []struct {
 		limit int
 		name  string
@@ -155,9 +154,9 @@ func TestLoweredLimits(t *testing.T) {
 			if err := unix.Prlimit(h.cmd.Process.Pid, c.limit, &unix.Rlimit{Cur: 3, Max: 3}, nil); err != nil {
 				t.Fatal(err)
 			}
-			h.typed(id, "\n")
+			h.input(id, "\n")
 			if _, err := drained(h.r); err == nil {
-				t.Error("the agent goes on")
+				t.Error("the agent continues")
 			}
 			h.cmd.Wait()
 			if text := said.String(); !strings.Contains(text, "lowered "+c.name) || h.cmd.ProcessState.ExitCode() != 1 {
@@ -167,7 +166,7 @@ func TestLoweredLimits(t *testing.T) {
 	}
 }
 
-// drained reads to the end of a stream, and returns the last that it brought.
+// drained reads to the end of a stream, and returns the last frame.
 func drained(r *wire.Reader) (last wire.Frame, err error) {
 	for deadline := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(deadline); {
 		var f wire.Frame
@@ -178,10 +177,9 @@ func drained(r *wire.Reader) (last wire.Frame, err error) {
 	return last, err
 }
 
-// TestSentFaults has a process take faults as an agent does: what was sent is
-// dropped, and what is one is a panic that can be recovered from.
-func TestSentFaults(t *testing.T) {
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestTakesFaults$", "-test.v")
+// Faults that a process sends are dropped; a real one is a panic that can be recovered.
+func TestForgedFaultsAreDropped(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestFaultsInAProcessOfTheirOwn$", "-test.v")
 	cmd.Env = append(os.Environ(), "WARMBOX_TEST_FAULTS=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("recovered 3 times")) {

@@ -12,23 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// siginfo is what a sender may fill in.
+// siginfo is the part of the kernel's siginfo that a sender may set.
 type siginfo struct {
 	number, errno, code, _ int32
 	_                      [14]uint64
 }
 
-// TestTakesFaults does in a process of its own what TestSentFaults asks for.
-func TestTakesFaults(t *testing.T) {
+// TestFaultsInAProcessOfTheirOwn is the process that TestForgedFaultsAreDropped starts.
+func TestFaultsInAProcessOfTheirOwn(t *testing.T) {
 	if os.Getenv("WARMBOX_TEST_FAULTS") == "" {
-		t.Skip("it would leave this process with other signal handlers")
+		t.Skip("TestForgedFaultsAreDropped runs it: it replaces signal handlers of the process")
 	}
 	dropSentFaults()
 	recovered := 0
 	for range 3 {
 		for _, sig := range faults {
 			for code := range int32(64) {
-				if code == 0 || code == 6 { // what kill and tgkill say, for which a thread is another
+				if code == 0 || code == 6 { // the codes of kill and tgkill, which the runtime drops itself
 					continue
 				}
 				info := siginfo{number: int32(sig), code: -code}

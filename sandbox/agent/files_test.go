@@ -12,14 +12,14 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// TestLookSaysWhichFilesThereAre: by device and inode, links followed, in order.
-func TestLookSaysWhichFilesThereAre(t *testing.T) {
+// Seen gives each path's device and inode, with links followed, in order.
+func TestSeenReportsDeviceAndInode(t *testing.T) {
 	h := start(t)
 	dir := t.TempDir()
 	if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	h.say(wire.Look, wire.ID{}, wire.LookBody{Paths: []string{dir, filepath.Join(dir, "absent"), filepath.Join(dir, "link")}})
+	h.sendJSON(wire.Look, wire.ID{}, wire.LookBody{Paths: []string{dir, filepath.Join(dir, "absent"), filepath.Join(dir, "link")}})
 	f, err := h.r.Read()
 	if err != nil || f.Kind != wire.Seen {
 		t.Fatalf("%v, %v", f.Kind, err)
@@ -42,14 +42,14 @@ func TestLookSaysWhichFilesThereAre(t *testing.T) {
 	}
 }
 
-// TestLookOutOfOrder: what no host asks ends the agent.
-func TestLookOutOfOrder(t *testing.T) {
+// A Look that no host may send ends the agent.
+func TestInvalidLookEndsTheAgent(t *testing.T) {
 	for name, body := range map[string]wire.LookBody{
-		"a relative path": {Paths: []string{"workspace"}},
-		"too many":        {Paths: make([]string, wire.MaxLook+1)},
+		"relative path":  {Paths: []string{"workspace"}},
+		"too many paths": {Paths: make([]string, wire.MaxLook+1)},
 	} {
 		h := start(t)
-		h.say(wire.Look, wire.ID{}, body)
+		h.sendJSON(wire.Look, wire.ID{}, body)
 		if f, err := h.r.Read(); err == nil {
 			t.Errorf("%s: got %v", name, f.Kind)
 		}

@@ -17,13 +17,13 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// hideEnv makes the test program a process that hides, in a way that it names.
+// hideEnv is the variable that makes the test program a process that hides in a given way.
 const hideEnv = "WARMBOX_TEST_HIDE"
 
-// hiddenName is what the processes of one test call themselves, in 15 bytes.
+// hiddenName is the name of the processes of one test, at most 15 bytes.
 func hiddenName(nth int) string { return fmt.Sprintf("hides %d %d", os.Getpid(), nth) }
 
-// An init runs on the program's first thread, which is what some ways need.
+// An init function runs on the program's first thread, which some ways need.
 func init() {
 	way, name, ok := strings.Cut(os.Getenv(hideEnv), " ")
 	if !ok {
@@ -34,9 +34,9 @@ func init() {
 	switch way {
 	case "headless":
 		others := make(chan struct{})
-		go func() { // on another thread, since this one is locked
+		go func() { // on another thread, since this goroutine is locked to its own
 			close(others)
-			<-time.After(20 * time.Second) // the life of what a failing test leaves behind
+			<-time.After(20 * time.Second) // bounds the life of a process that a failing test leaves
 			os.Exit(0)
 		}()
 		<-others
@@ -44,7 +44,7 @@ func init() {
 	case "chain":
 		hop(20_000)
 	case "sibling":
-		// A new program has no memory of the agent's, so this is its sibling alone.
+		// A new program does not share the agent's memory, so the clone is only its sibling.
 		if pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_PARENT|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0); pid == 0 {
 			unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 			for fd := range uintptr(3) {
@@ -57,8 +57,8 @@ func init() {
 	unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 }
 
-// hop is a chain of processes, each of a session of its own, that forks and ends. It
-// makes nothing but system calls, since a forked Go program has one thread.
+// hop is a chain of processes, each in a session of its own, that fork and end. It only
+// makes system calls, since a forked Go program has one thread.
 func hop(times int) {
 	for range times {
 		pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
@@ -69,7 +69,7 @@ func hop(times int) {
 	}
 }
 
-// hidden counts the processes of one name.
+// hidden counts the processes with a name.
 func hidden(called string) (n int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, name := range names {
@@ -81,8 +81,8 @@ func hidden(called string) (n int) {
 	return n
 }
 
-// TestHiddenProcessesAreLeftOver has commands leave processes that are hard to see:
-// each is told of when the command ends, and is gone when it was killed.
+// Processes that are hard to find are reported as left over when their command ends, and
+// are gone after a kill.
 func TestHiddenProcessesAreLeftOver(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -91,7 +91,7 @@ func TestHiddenProcessesAreLeftOver(t *testing.T) {
 	for i, hide := range []struct {
 		way, cmd string
 		rounds   int
-		beside   bool // another run
+		beside   bool // with another run in the box
 	}{
 		{"headless", "setsid $SELF >/dev/null 2>&1 & sleep 0.2; exit 7", 1, false},
 		{"headless", "setsid $SELF >/dev/null 2>&1 & sleep 0.2; exit 7", 1, true},
@@ -101,7 +101,7 @@ func TestHiddenProcessesAreLeftOver(t *testing.T) {
 		{"sibling", "exec $SELF", 1, true},
 	} {
 		t.Run(fmt.Sprintf("%s, beside another run: %v", hide.way, hide.beside), func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel() // the test mostly waits
 			called := hiddenName(i)
 			h := start(t, "SELF="+self, hideEnv+"="+hide.way+" "+called)
 			if hide.beside {
@@ -112,7 +112,7 @@ func TestHiddenProcessesAreLeftOver(t *testing.T) {
 				if _, exit := h.until(id, ""); !exit.Open || len(exit.Leftover) == 0 {
 					t.Fatalf("not left over: %+v", exit)
 				}
-				h.say(wire.Kill, id, wire.KillBody{})
+				h.sendJSON(wire.Kill, id, wire.KillBody{})
 				for f, err := h.r.Read(); f.Kind != wire.Closed || f.Run != id; f, err = h.r.Read() {
 					if err != nil {
 						t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// A group is the directory of a control group, with a file that counts.
+// A group is the directory of a control group, with a file of counters.
 type group struct {
 	*testing.T
 	file string
@@ -33,9 +33,9 @@ func (g group) counts(text string) {
 	}
 }
 
-// TestMemoryEvents reads what the kernel writes, for both versions of control
-// groups, again and again from one descriptor.
-func TestMemoryEvents(t *testing.T) {
+// The count is read from the files of both versions of control groups, repeatedly from
+// one descriptor.
+func TestMemoryKillsAreCounted(t *testing.T) {
 	for name, c := range map[string]struct{ root, file, none, two string }{
 		"v2": {"", "memory.events", "low 0\nhigh 0\nmax 7\noom 3\noom_kill 0\noom_group_kill 5\n", "low 0\nhigh 0\nmax 9\noom 5\noom_kill 2\noom_group_kill 5\n"},
 		"v1": {"..", "memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", "oom_kill_disable 0\nunder_oom 1\noom_kill 2\n"},
@@ -56,8 +56,8 @@ func TestMemoryEvents(t *testing.T) {
 	}
 }
 
-// TestMemoryEventsThatCannotBeRead: nobody is told what nobody knows.
-func TestMemoryEventsThatCannotBeRead(t *testing.T) {
+// No kill is reported if the count cannot be read.
+func TestUnreadableCountReportsNoKill(t *testing.T) {
 	for name, text := range map[string]string{"no count": "oom_kill_disable 0\nunder_oom 0\n", "no number": "oom_kill many\n", "empty": ""} {
 		g := newGroup(t, "memory.events", text)
 		var m memoryEvents
@@ -73,13 +73,13 @@ func TestMemoryEventsThatCannotBeRead(t *testing.T) {
 	before := m.kills()
 	g.counts("oom_kill 7\n")
 	if before != unread || m.roseAbove(before) {
-		t.Errorf("%d before; the kills are charged to who began when nobody could count", before)
+		t.Errorf("%d before; a run that began with an unreadable count reports kills", before)
 	}
 }
 
-// TestWhoIsToldOfMemory: a run whose shell ran while the count rose, and whether
-// another had processes at any time of its own.
-func TestWhoIsToldOfMemory(t *testing.T) {
+// A run reports a kill if its shell ran while the count rose, and whether another run had
+// processes at any time since it began.
+func TestMemoryKillIsReportedByRunsOfItsTime(t *testing.T) {
 	g := newGroup(t, "memory.events", "oom_kill 4\n")
 	a := &Agent{procs: newProcesses()}
 	a.memory.open(filepath.Dir(g.file))
@@ -90,19 +90,19 @@ func TestWhoIsToldOfMemory(t *testing.T) {
 		r.register(int(last))
 		return r
 	}
-	end := func(r *run, told, shared bool) {
+	end := func(r *run, killed, shared bool) {
 		t.Helper()
 		st := exitStatus{memoryKill: a.memory.roseAbove(r.memoryKills), shared: a.sharedBox(r)}
-		if body := exitBody(st); body.MemoryKill != told || body.Shared != shared {
-			t.Errorf("run %d is told %+v, want %v, %v", r.nth, body, told, shared)
+		if body := exitBody(st); body.MemoryKill != killed || body.Shared != shared {
+			t.Errorf("run %d reports %+v, want %v, %v", r.nth, body, killed, shared)
 		}
-		r.gone.Store(true) // its Exit goes out, and a host may start the next, before it is off the list
+		r.gone.Store(true) // Exit is sent, and a host may start the next run, before the run is removed
 	}
 	end(begin(), false, false)
 	victim := begin()
 	g.counts("oom_kill 5\n")
 	end(victim, true, false)
-	end(begin(), false, false) // the kernel's count is as it was
+	end(begin(), false, false) // the kernel's count is unchanged
 
 	long, short := begin(), begin()
 	g.counts("oom_kill 6\n")
@@ -111,14 +111,14 @@ func TestWhoIsToldOfMemory(t *testing.T) {
 	end(late, false, false)
 	end(long, true, true)
 
-	daemon := begin() // its shell has ended, its leftovers have not
+	daemon := begin() // its shell has ended, its leftover processes have not
 	later := begin()
 	g.counts("oom_kill 8\n")
 	end(later, true, true)
 	end(daemon, true, true)
 }
 
-// BenchmarkMemoryEvents is what each end of a run adds.
+// BenchmarkMemoryEvents measures what the count adds to each end of a run.
 func BenchmarkMemoryEvents(b *testing.B) {
 	var m memoryEvents
 	m.open(cgroupRoot)

@@ -21,20 +21,20 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// A keptAgent is one in a process of its own that outlives its hosts, over a
-// socket at which one test after the other is the host.
-type keptAgent struct {
+// A persistentAgent is an agent of a persistent box in a process of its own. A test is
+// one host after the other at its socket.
+type persistentAgent struct {
 	t      testing.TB
 	socket *net.UnixListener
-	accept func() (net.Conn, error) // the agent's next stream
+	accept func() (net.Conn, error) // returns the agent's next stream
 	cmd    *exec.Cmd
 	dir    string
 	keep   time.Duration
-	hosts  int
-	runs   byte // of all hosts
+	hosts  int  // number of hosts so far
+	runs   byte // first byte of the last run's id
 }
 
-func keep(t testing.TB, d time.Duration) *keptAgent {
+func keep(t testing.TB, d time.Duration) *persistentAgent {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -42,7 +42,7 @@ func keep(t testing.TB, d time.Duration) *keptAgent {
 		t.Fatal(err)
 	}
 	socket.SetDeadline(time.Now().Add(5 * time.Minute))
-	k := &keptAgent{t: t, socket: socket, accept: socket.Accept, dir: t.TempDir(), keep: d, cmd: exec.Command("/proc/self/exe", "serve", "--dial", path)}
+	k := &persistentAgent{t: t, socket: socket, accept: socket.Accept, dir: t.TempDir(), keep: d, cmd: exec.Command("/proc/self/exe", "serve", "--dial", path)}
 	k.cmd.Env = append(os.Environ(), agentEnv+"=1")
 	k.cmd.Stderr = os.Stderr
 	if err := k.cmd.Start(); err != nil {
@@ -56,8 +56,8 @@ func keep(t testing.TB, d time.Duration) *keptAgent {
 	return k
 }
 
-// host becomes the agent's host, and learns what it knows.
-func (k *keptAgent) host() (*host, []known) {
+// host attaches as the agent's next host and returns the runs that the agent knows.
+func (k *persistentAgent) host() (*host, []known) {
 	k.t.Helper()
 	conn, err := k.accept()
 	if err != nil {
@@ -66,7 +66,7 @@ func (k *keptAgent) host() (*host, []known) {
 	conn.SetDeadline(time.Now().Add(time.Minute))
 	k.t.Cleanup(func() { conn.Close() })
 	h := &host{t: k.t, in: conn, r: wire.NewReader(conn, wire.FromAgent), cmd: k.cmd, last: k.runs}
-	h.say(wire.Hello, wire.ID{}, wire.HelloBody{
+	h.sendJSON(wire.Hello, wire.ID{}, wire.HelloBody{
 		Dir: k.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, KeepMillis: k.keep.Milliseconds(), Resume: k.hosts > 0,
 	})
 	k.hosts++
@@ -100,8 +100,18 @@ func (h *host) read(kind wire.Kind) wire.Frame {
 	return f
 }
 
-// leave is what a server's end is to its agent.
-func (k *keptAgent) leave(h *host) {
+// next returns the next frame.
+func (h *host) next() wire.Frame {
+	h.t.Helper()
+	f, err := h.r.Read()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return f
+}
+
+// leave closes the stream, as the end of a server does.
+func (k *persistentAgent) leave(h *host) {
 	h.in.Close()
 	k.runs = h.last
 }
@@ -112,7 +122,7 @@ func (h *host) resume(id wire.ID, from int64) {
 
 func (h *host) forget(id wire.ID) { h.in.Write(wire.Append(nil, wire.Forget, id, nil)) }
 
-// rest reads a run to its end. What was dropped is told by where it goes on.
+// rest reads a run to its end. at is the byte at which its output continues.
 func (h *host) rest(id wire.ID) (out []byte, at, feeds int64, exit wire.ExitBody) {
 	h.t.Helper()
 	for {
@@ -140,22 +150,22 @@ func (h *host) rest(id wire.ID) (out []byte, at, feeds int64, exit wire.ExitBody
 	}
 }
 
-// there waits until a command has made a file: nobody hears it.
-func (k *keptAgent) there(name string) {
+// awaitFile waits until a command has created a file, for times without a host.
+func (k *persistentAgent) awaitFile(name string) {
 	k.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(k.dir, name)); err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			k.t.Fatalf("%s was never made", name)
+			k.t.Fatalf("%s was never created", name)
 		}
 	}
 }
 
-// TestComingBack sees that what a command prints while no host is there comes
-// later, from the byte that the next one wants, and how it ended.
-func TestComingBack(t *testing.T) {
+// The next host gets the output that a command prints while no host is attached, from the
+// byte that it asks for, and the Exit.
+func TestReattachReplaysMissedOutput(t *testing.T) {
 	k := keep(t, time.Hour)
 	h, list := k.host()
 	if len(list) != 0 {
@@ -163,15 +173,11 @@ func TestComingBack(t *testing.T) {
 	}
 	run := h.run(wire.StartBody{Cmd: "echo one; read -r x; echo two >&2; sleep 0.1; echo 3; touch done; exit 7", Tag: "e-1", Stdin: true})
 	h.until(run, "one\n")
-	h.typed(run, "go\n")
-	for f := (wire.Frame{}); f.Kind != wire.StdinTaken; { // what it prints then may come first
-		var err error
-		if f, err = h.r.Read(); err != nil {
-			t.Fatal(err)
-		}
+	h.input(run, "go\n")
+	for h.next().Kind != wire.StdinTaken { // its output may arrive first
 	}
 	k.leave(h)
-	k.there("done")
+	k.awaitFile("done")
 
 	h, list = k.host()
 	if len(list) != 1 || list[0].Tag != "e-1" || list[0].id != run {
@@ -182,7 +188,7 @@ func TestComingBack(t *testing.T) {
 	if string(out) != "e\ntwo\n3\n" || at != 0 || exit.Code != 7 || exit.TookMillis < 100 {
 		t.Errorf("%q from %d, %+v", out, at, exit)
 	}
-	k.leave(h) // without a word that it was written down
+	k.leave(h) // without a Forget
 
 	h, _ = k.host()
 	h.resume(run, 10)
@@ -197,33 +203,33 @@ func TestComingBack(t *testing.T) {
 	}
 }
 
-// TestDropped prints more than is kept, to nobody, and counts.
-func TestDropped(t *testing.T) {
+// Output beyond what the agent keeps is dropped while no host is attached, and counted.
+func TestReattachReportsDroppedOutput(t *testing.T) {
 	k := keep(t, time.Hour)
 	h, _ := k.host()
-	const lines = 8 << 20 // of 8 bytes: more than the agent may have of memory
+	const lines = 8 << 20 // of 8 bytes: more than the agent may hold in memory
 	run := h.run(wire.StartBody{Cmd: "echo first; read -r; seq 1000000 " + strconv.Itoa(1000000+lines-1) + "; touch done; exec sleep 1000", Tag: "e-1", Stdin: true})
 	h.until(run, "first\n")
-	h.typed(run, "\n")
+	h.input(run, "\n")
 	k.leave(h)
-	k.there("done")
+	k.awaitFile("done")
 	h, list := k.host()
 	total := list[0].Bytes
 	if total != 6+8*lines {
 		t.Errorf("%d bytes, not %d", total, 6+8*lines)
 	}
 	h.resume(run, 6)
-	h.say(wire.Kill, run, wire.KillBody{})
+	h.sendJSON(wire.Kill, run, wire.KillBody{})
 	out, at, feeds, exit := h.rest(run)
 	if at+int64(len(out)) != total || len(out) < 16<<20 || !exit.Killed {
-		t.Errorf("goes on at %d with %d bytes, %+v", at, len(out), exit)
+		t.Errorf("continues at %d with %d bytes, %+v", at, len(out), exit)
 	}
 	n, within := (at-6)/8, (at-6)%8
 	if line := fmt.Sprintln(1000000 + n)[within:]; !bytes.HasPrefix(out, []byte(line)) || feeds != 1+n {
 		t.Errorf("%.30q at %d after %d line feeds, not %q after %d", out, at, feeds, line, 1+n)
 	}
 	if rss := memory(t, k.cmd.Process.Pid); rss > 60<<20 {
-		t.Errorf("the agent has %d bytes", rss)
+		t.Errorf("the agent has %d bytes resident", rss)
 	}
 }
 
@@ -241,9 +247,9 @@ func memory(t *testing.T, pid int) int64 {
 	return kb << 10
 }
 
-// TestManyHosts cuts the stream at random points, over and over, each host having
-// written down only part of what it was sent: every byte comes, once and in order.
-func TestManyHosts(t *testing.T) {
+// The stream is cut at random points, again and again, and each host has written down
+// only a part of what it received: every byte arrives once and in order.
+func TestManyReattachesLoseNoByte(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -251,19 +257,16 @@ func TestManyHosts(t *testing.T) {
 	h, _ := k.host()
 	run := h.run(wire.StartBody{Cmd: `for ((i = 0; i < 30000; i++)); do echo $i; ((i % 7)) || echo $i >&2; done; exit 3`, Tag: "e-1"})
 	h.read(wire.Started)
-	written := map[wire.Kind][]byte{} // what each stream's host wrote down
+	written := map[wire.Kind][]byte{} // what the hosts wrote down of each stream
 	from := 0
 	cuts := 0
 	for ended := false; !ended; cuts++ {
-		quota := random.IntN(1200) // that this host lives to write
+		quota := random.IntN(1200) // what this host writes down before its end
 		if cuts >= 200 {
 			quota = 1 << 30
 		}
 		for quota > 0 && !ended {
-			f, err := h.r.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := h.next()
 			if ended = f.Kind == wire.Exit; !ended {
 				n := min(len(f.Payload), quota)
 				written[f.Kind] = append(written[f.Kind], f.Payload[:n]...)
@@ -291,10 +294,9 @@ func TestManyHosts(t *testing.T) {
 	t.Logf("%d hosts", cuts)
 }
 
-// TestFlood cuts the stream of a command that prints more than is kept, over and
-// over: what comes is what was printed at its place, and with what is told to be
-// lost it is all.
-func TestFlood(t *testing.T) {
+// The stream of a command that prints more than the agent keeps is cut again and again:
+// each byte arrives at its place or is reported as dropped.
+func TestReattachAccountsForDroppedBytes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -306,10 +308,7 @@ func TestFlood(t *testing.T) {
 	at, lost := int64(0), int64(0)
 	for ended := false; !ended; {
 		for quota := random.IntN(8 << 20); quota > 0 && !ended; {
-			f, err := h.r.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := h.next()
 			switch f.Kind {
 			case wire.Dropped:
 				var to, feeds int64
@@ -331,88 +330,47 @@ func TestFlood(t *testing.T) {
 		}
 		k.leave(h)
 		if at > 9*lines/4 {
-			k.there("done") // what is left by now is more than is kept, or was dropped already
+			k.awaitFile("done") // the rest is larger than the ring, or was dropped already
 		}
 		h, _ = k.host()
 		h.resume(run, at)
 	}
 	if at != 9*lines || lost == 0 {
-		t.Errorf("it ended at %d of %d, of which %d were lost", at, 9*lines, lost)
+		t.Errorf("the output ended at %d of %d bytes, of which %d were dropped", at, 9*lines, lost)
 	}
-	t.Logf("%d of %d bytes were lost", lost, at)
+	t.Logf("%d of %d bytes were dropped", lost, at)
 }
 
-// TestManyRuns cuts the stream of several commands at once, of which some leave a
-// process behind that prints on: each has all of its own, and its ends in order.
-func TestManyRuns(t *testing.T) {
+// The stream of several commands is cut again and again, and some of them leave a process
+// behind that prints on: each run gets all of its own output, and its Exit and Closed in
+// order.
+func TestReattachSeparatesRuns(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	k := keep(t, time.Hour)
 	h, _ := k.host()
-	const lines = 100000
-	type state struct {
-		at           int64
-		exit, closed bool
-	}
-	runs := map[wire.ID]*state{}
+	x := &replayed{t: t, runs: map[wire.ID]*replay{}}
 	for i := range 6 {
-		cmd := fmt.Sprintf("seq 10000000 %d", 10000000+lines-1)
+		cmd := fmt.Sprintf("seq 10000000 %d", 10000000+replayLines-1)
 		if i%2 == 1 {
-			cmd = "(sleep 0.2; " + cmd + ") & exit 3" // its exit comes before all of it
+			cmd = "(sleep 0.2; " + cmd + ") & exit 3" // its Exit precedes a part of its output
 		}
-		runs[h.run(wire.StartBody{Cmd: cmd, Tag: fmt.Sprintf("e-%d", i)})] = &state{}
+		x.runs[h.run(wire.StartBody{Cmd: cmd, Tag: fmt.Sprintf("e-%d", i)})] = &replay{}
 	}
-	up := 0
-	take := func(f wire.Frame, quota int) int {
-		r := runs[f.Run]
-		if r == nil || r.closed {
-			t.Fatalf("%v of %x", f.Kind, f.Run)
-		}
-		switch f.Kind {
-		case wire.Stdout:
-			p := f.Payload[:min(len(f.Payload), quota)]
-			if !bytes.Equal(p, numbers(r.at, len(p))) {
-				t.Fatalf("%.30q at %d of %x", p, r.at, f.Run)
-			}
-			r.at += int64(len(p))
-			return len(p)
-		case wire.Exit:
-			var exit wire.ExitBody
-			if err := wire.Decode(f, &exit); err != nil || r.exit {
-				t.Fatalf("%v, an exit before: %v", err, r.exit)
-			}
-			r.exit, r.closed = true, !exit.Open
-		case wire.Closed:
-			if r.closed = true; !r.exit {
-				t.Fatalf("%x was closed before its exit", f.Run)
-			}
-		case wire.Started:
-			up++
-		default:
-			t.Fatalf("%v", f.Kind)
-		}
-		return 0
+	for x.started < len(x.runs) { // a Start that the agent has not read may be lost with its host
+		f := h.next()
+		x.accept(f, len(f.Payload))
 	}
-	for up < len(runs) { // what a host asked for that went before may never begin
-		f, err := h.r.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		take(f, len(f.Payload))
-	}
-	for len(runs) > 0 {
+	for len(x.runs) > 0 {
 		for quota := random.IntN(1 << 20); quota > 0; quota-- {
-			f, err := h.r.Read()
-			if err != nil {
-				t.Fatal(err)
-			}
-			quota -= take(f, quota)
-			if r := runs[f.Run]; r.closed && r.at == 9*lines && random.IntN(2) == 0 {
+			f := h.next()
+			quota -= x.accept(f, quota)
+			if r := x.runs[f.Run]; r.closed && r.at == 9*replayLines && random.IntN(2) == 0 {
 				h.forget(f.Run)
-				delete(runs, f.Run)
+				delete(x.runs, f.Run)
 			}
-			if !slices.ContainsFunc(slices.Collect(maps.Values(runs)), func(r *state) bool { return !r.closed }) {
+			if x.allClosed() {
 				break
 			}
 		}
@@ -420,17 +378,71 @@ func TestManyRuns(t *testing.T) {
 		var list []known
 		h, list = k.host()
 		for _, l := range list {
-			if r := runs[l.id]; r == nil {
-				h.forget(l.id) // the word that it was did not get through
+			if r := x.runs[l.id]; r == nil {
+				h.forget(l.id) // the last host's Forget was lost
 			} else {
 				r.exit, r.closed = false, false
 				h.resume(l.id, r.at)
 			}
 		}
-		if len(list) < len(runs) {
-			t.Fatalf("%d runs are known, of %d", len(list), len(runs))
+		if len(list) < len(x.runs) {
+			t.Fatalf("%d runs are known, of %d", len(list), len(x.runs))
 		}
 	}
+}
+
+// replayLines is how many lines of 9 bytes each replayed run prints.
+const replayLines = 100000
+
+// replayed checks the frames of several runs that many hosts receive in turn.
+type replayed struct {
+	t       *testing.T
+	runs    map[wire.ID]*replay
+	started int // number of runs whose Started has arrived
+}
+
+// replay is what the hosts have of one run.
+type replay struct {
+	at           int64 // number of bytes of its output
+	exit, closed bool  // the current host has its Exit, and its Exit or Closed that ends it
+}
+
+// accept checks a frame, of whose output at most quota bytes are written down. It returns
+// how many are.
+func (x *replayed) accept(f wire.Frame, quota int) int {
+	x.t.Helper()
+	r := x.runs[f.Run]
+	if r == nil || r.closed {
+		x.t.Fatalf("%v of %x", f.Kind, f.Run)
+	}
+	switch f.Kind {
+	case wire.Stdout:
+		p := f.Payload[:min(len(f.Payload), quota)]
+		if !bytes.Equal(p, numbers(r.at, len(p))) {
+			x.t.Fatalf("%.30q at %d of %x", p, r.at, f.Run)
+		}
+		r.at += int64(len(p))
+		return len(p)
+	case wire.Exit:
+		var exit wire.ExitBody
+		if err := wire.Decode(f, &exit); err != nil || r.exit {
+			x.t.Fatalf("%v, an exit before: %v", err, r.exit)
+		}
+		r.exit, r.closed = true, !exit.Open
+	case wire.Closed:
+		if r.closed = true; !r.exit {
+			x.t.Fatalf("%x was closed before its exit", f.Run)
+		}
+	case wire.Started:
+		x.started++
+	default:
+		x.t.Fatalf("%v", f.Kind)
+	}
+	return 0
+}
+
+func (x *replayed) allClosed() bool {
+	return !slices.ContainsFunc(slices.Collect(maps.Values(x.runs)), func(r *replay) bool { return !r.closed })
 }
 
 // numbers is what seq 10000000 prints at an offset.
@@ -443,21 +455,21 @@ func numbers(at int64, n int) []byte {
 	return text[at%9:][:n]
 }
 
-// TestKeptShells sees that what named shells hold, input and signals go on.
-func TestKeptShells(t *testing.T) {
+// Named shells keep their state, input and signals continue, with the next host.
+func TestReattachKeepsShellsInputAndSignals(t *testing.T) {
 	k := keep(t, time.Hour)
 	h, _ := k.host()
 	h.until(h.run(wire.StartBody{Cmd: "x=1; cd /", Shell: "dev", Tag: "e-1"}), "")
 	h.forget(wire.ID{1})
 	cat := h.run(wire.StartBody{Cmd: "trap 'echo sig' USR1; cat; echo end", Stdin: true, Tag: "e-2"})
-	h.typed(cat, strings.Repeat("x", wire.MaxPayload-1)+"\n")
+	h.input(cat, strings.Repeat("x", wire.MaxPayload-1)+"\n")
 	k.leave(h)
 	h, list := k.host()
 	if len(list) != 1 || !list[0].Input {
 		t.Fatalf("%+v", list)
 	}
 	h.resume(cat, list[0].Bytes)
-	h.say(wire.Signal, cat, wire.SignalBody{Signal: 15})
+	h.sendJSON(wire.Signal, cat, wire.SignalBody{Signal: 15})
 	if _, exit := h.until(cat, ""); exit.Signal != 15 {
 		t.Errorf("%+v", exit)
 	}
@@ -467,16 +479,16 @@ func TestKeptShells(t *testing.T) {
 	}
 }
 
-// TestWindowIsRenewed sees that the next host may send a whole window to a command
-// that has not read what the last one sent.
-func TestWindowIsRenewed(t *testing.T) {
+// The next host may send a whole window of input to a command that has not read the input
+// of the last host.
+func TestReattachRenewsTheInputWindow(t *testing.T) {
 	k := keep(t, time.Hour)
 	h, _ := k.host()
 	run := h.run(wire.StartBody{Cmd: "echo ready; until [ -e go ]; do sleep 0.01; done; wc -c", Stdin: true, Tag: "e-1"})
 	h.until(run, "ready\n")
 	fill := func() {
 		for range wire.StdinWindow / wire.MaxPayload {
-			h.typed(run, strings.Repeat("x", wire.MaxPayload))
+			h.input(run, strings.Repeat("x", wire.MaxPayload))
 		}
 	}
 	fill()
@@ -490,10 +502,7 @@ func TestWindowIsRenewed(t *testing.T) {
 	}
 	taken := uint32(0)
 	for {
-		f, err := h.r.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := h.next()
 		if f.Kind == wire.StdinTaken {
 			taken += uint32(f.Payload[0])<<24 | uint32(f.Payload[1])<<16 | uint32(f.Payload[2])<<8 | uint32(f.Payload[3])
 		}
@@ -506,8 +515,8 @@ func TestWindowIsRenewed(t *testing.T) {
 	}
 }
 
-// TestForgetting sees that a run which the next host does not want is ended.
-func TestForgetting(t *testing.T) {
+// A run that the next host forgets is killed.
+func TestForgetKillsTheRun(t *testing.T) {
 	k := keep(t, time.Hour)
 	h, _ := k.host()
 	run := h.run(wire.StartBody{Cmd: "echo $$; exec sleep 1000", Tag: "e-1"})
@@ -525,8 +534,8 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// TestNobodyComes sees that a kept agent ends in time, with all that runs.
-func TestNobodyComes(t *testing.T) {
+// Without a next host the agent ends after its keep time, with all that runs.
+func TestPersistentAgentEndsWithoutANextHost(t *testing.T) {
 	k := keep(t, 300*time.Millisecond)
 	h, _ := k.host()
 	run := h.run(wire.StartBody{Cmd: "echo $$; exec sleep 1000", Tag: "e-1"})
@@ -539,8 +548,7 @@ func TestNobodyComes(t *testing.T) {
 	gone(t, pid)
 }
 
-// gone waits for a process to be gone: dying takes it a moment, and so does who
-// reaps it.
+// gone waits until a process has ended and is reaped.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -548,14 +556,13 @@ func gone(t *testing.T, pid string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("a command runs on")
+			t.Fatal("a command still runs")
 		}
 	}
 }
 
-// TestNewestHost sees that a host which comes through the door takes the place of
-// one that hangs.
-func TestNewestHost(t *testing.T) {
+// A new host replaces one whose stream hangs.
+func TestNewestHostReplacesOneThatHangs(t *testing.T) {
 	name := fmt.Sprintf("@warmbox-test-%d", rand.Uint64())
 	cmd := exec.Command("/proc/self/exe", "serve", "--listen", name, "--peer-uid", strconv.Itoa(os.Getuid()))
 	cmd.Env = append(os.Environ(), agentEnv+"=1")
@@ -566,7 +573,7 @@ func TestNewestHost(t *testing.T) {
 		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
 	})
-	k := &keptAgent{t: t, dir: t.TempDir(), keep: time.Hour, cmd: cmd, accept: func() (net.Conn, error) {
+	k := &persistentAgent{t: t, dir: t.TempDir(), keep: time.Hour, cmd: cmd, accept: func() (net.Conn, error) {
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			if conn, err := net.Dial("unix", name); err == nil || time.Now().After(deadline) {
 				return conn, err
@@ -582,37 +589,37 @@ func TestNewestHost(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	if f, err := first.r.Read(); err != io.EOF {
-		t.Errorf("the first host hears %v, %v", f.Kind, err)
+		t.Errorf("the first host receives %v, %v", f.Kind, err)
 	}
 	second.resume(run, 3)
-	second.typed(run, "\n")
+	second.input(run, "\n")
 	if out, _ := second.until(run, ""); out != "on\n" {
 		t.Errorf("%q", out)
 	}
 }
 
-// TestKeptViolations sees what ends even an agent that is kept.
-func TestKeptViolations(t *testing.T) {
-	for name, lie := range map[string]func(h *host, run wire.ID){
-		"start before answers": func(h *host, _ wire.ID) { h.run(wire.StartBody{Cmd: "true", Tag: "e-2"}) },
-		"from the future":      func(h *host, run wire.ID) { h.resume(run, 1<<40) },
-		"less than nothing":    func(h *host, run wire.ID) { h.resume(run, -1) },
-		"never asked":          func(h *host, _ wire.ID) { h.resume(wire.ID{99}, 0) },
-		"twice": func(h *host, run wire.ID) {
+// A violation also ends the agent of a persistent box.
+func TestViolationEndsAPersistentAgent(t *testing.T) {
+	for name, violate := range map[string]func(h *host, run wire.ID){
+		"start before all are answered": func(h *host, _ wire.ID) { h.run(wire.StartBody{Cmd: "true", Tag: "e-2"}) },
+		"resume beyond the output":      func(h *host, run wire.ID) { h.resume(run, 1<<40) },
+		"resume before byte 0":          func(h *host, run wire.ID) { h.resume(run, -1) },
+		"resume of an unknown run":      func(h *host, _ wire.ID) { h.resume(wire.ID{99}, 0) },
+		"resume twice": func(h *host, run wire.ID) {
 			h.resume(run, 0)
 			h.resume(run, 0)
 		},
-		"no tag": func(h *host, run wire.ID) {
+		"start without a tag": func(h *host, run wire.ID) {
 			h.resume(run, 0)
 			h.run(wire.StartBody{Cmd: "true"})
 		},
-		"tag is a path": func(h *host, run wire.ID) {
+		"start with a path as tag": func(h *host, run wire.ID) {
 			h.resume(run, 0)
 			h.run(wire.StartBody{Cmd: "true", Tag: "../x"})
 		},
-		"an id again": func(h *host, run wire.ID) {
+		"start with a known id": func(h *host, run wire.ID) {
 			h.resume(run, 0)
-			h.say(wire.Start, run, wire.StartBody{Cmd: "true", Tag: "e-2"})
+			h.sendJSON(wire.Start, run, wire.StartBody{Cmd: "true", Tag: "e-2"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -622,14 +629,14 @@ func TestKeptViolations(t *testing.T) {
 			h.until(run, "up\n")
 			k.leave(h)
 			h, _ = k.host()
-			lie(h, run)
+			violate(h, run)
 			for {
 				if _, err := h.r.Read(); err != nil {
 					break
 				}
 			}
 			if err := k.cmd.Wait(); err == nil {
-				t.Error("the agent ended as if nothing had been")
+				t.Error("the agent ended without an error")
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// FuzzRing plays against a list what a ring does. Each byte is a step: how much is
-// put in, by which of four runs, and whether it may join what is there.
+// FuzzRing compares a ring with a list. Each byte is a step: how many bytes are added, by
+// which of four runs, and whether they may extend the newest record.
 func FuzzRing(f *testing.F) {
 	f.Add([]byte("abcabc"))
 	f.Add([]byte{0, 255, 127, 128, 3, 64, 65, 66, 200, 9})
@@ -56,7 +56,7 @@ func FuzzRing(f *testing.F) {
 			at += recordLen + int64(got.n)
 		}
 		if at != r.head {
-			t.Errorf("%d bytes are behind the last record", r.head-at)
+			t.Errorf("%d bytes follow the last record", r.head-at)
 		}
 	})
 }

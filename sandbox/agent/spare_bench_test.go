@@ -9,8 +9,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// BenchmarkShells tells what a command costs on a spare, in a new shell of the
-// agent, and in a bash of nobody's, in turns: what else the machine does meets all.
+// BenchmarkShells compares a command on a spare shell, in a new shell of the agent and in
+// a bash without an agent, in turns, so that other load affects all of them.
 func BenchmarkShells(b *testing.B) {
 	dir := b.TempDir()
 	on, off := spareHost(b, 1, dir), spareHost(b, 0, dir)
@@ -20,7 +20,7 @@ func BenchmarkShells(b *testing.B) {
 			for b.Loop() {
 				on.awaitSpares(1)
 				spare += took(func() { on.outcome(on.run(wire.StartBody{Cmd: cmd})) })
-				on.awaitSpares(1) // or the next would be measured with its start
+				on.awaitSpares(1) // so that its start does not slow down the next measurement
 				fresh += took(func() { off.outcome(off.run(wire.StartBody{Cmd: cmd})) })
 				plain += took(func() { inPlain(b, dir, cmd) })
 			}

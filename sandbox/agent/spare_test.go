@@ -21,8 +21,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// spareHost starts an agent that has spares, or none, and keeps what runs apart as it
-// does in a box.
+// spareHost starts an agent with a number of spare shells, which isolates runs as in a
+// box.
 func spareHost(t testing.TB, spares int, dir string) (h *host) {
 	t.Helper()
 	asInABox(t, func() { h = launch(t) })
@@ -31,7 +31,7 @@ func spareHost(t testing.TB, spares int, dir string) (h *host) {
 
 func hello(t testing.TB, h *host, spares int, dir string) *host {
 	t.Helper()
-	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: dir, Spares: spares, Env: commandEnv()})
+	h.sendJSON(wire.Hello, wire.ID{}, wire.HelloBody{Dir: dir, Spares: spares, Env: commandEnv()})
 	if f, err := h.r.Read(); err != nil || f.Kind != wire.Hello {
 		t.Fatalf("%v, %v", f.Kind, err)
 	}
@@ -42,8 +42,7 @@ func commandEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TERM=dumb"}
 }
 
-// sparesOf returns the shells that wait below an agent: those that wait have
-// their script no longer open.
+// sparesOf returns the idle spare shells of an agent: they have closed their script.
 func (h *host) sparesOf() (pids []int) {
 	pid := h.cmd.Process.Pid
 	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
@@ -62,7 +61,7 @@ func (h *host) sparesOf() (pids []int) {
 	return pids
 }
 
-// awaitSpares waits until so many stand ready or more, and returns them.
+// awaitSpares waits until at least n spare shells are idle, and returns them.
 func (h *host) awaitSpares(n int) []int {
 	h.t.Helper()
 	return h.await(func(ready int) bool { return ready >= n })
@@ -81,10 +80,10 @@ func (h *host) await(enough func(ready int) bool) []int {
 	}
 }
 
-// outcome is all that shows of a command.
+// outcome is everything observable of a command.
 type outcome struct{ out, err, exit string }
 
-// onSpare runs a command on the spare that stands ready.
+// onSpare runs a command on the idle spare shell.
 func (h *host) onSpare(body wire.StartBody) outcome {
 	h.t.Helper()
 	spares := h.awaitSpares(1)
@@ -114,7 +113,7 @@ func (h *host) outcome(id wire.ID) outcome {
 	return outcome{out, h.stderr, fmt.Sprint(exit.Code, " ", exit.Signal)}
 }
 
-// inPlain runs a command in a bash of nobody's.
+// inPlain runs a command in a bash without an agent.
 func inPlain(t testing.TB, dir, cmd string) outcome {
 	t.Helper()
 	var out, stderr bytes.Buffer
@@ -143,8 +142,8 @@ func inPlain(t testing.TB, dir, cmd string) outcome {
 	return outcome{out.String(), stderr.String(), exit}
 }
 
-// commands are those of the table, one a line, those of several lines, and every
-// way to end in every place where a command can stand.
+// commands are the single-line commands of testdata/commands.txt, those of several lines,
+// and every way to end in every syntactic place.
 func commands(t testing.TB) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/commands.txt")
@@ -179,8 +178,8 @@ var (
 	}
 )
 
-// spareDiffers is the closed list of what the commands above can see of having run
-// on a spare.
+// spareDiffers is the complete list of differences that the commands above can see on a
+// spare shell.
 var spareDiffers = []struct {
 	what string
 	see  *regexp.Regexp
@@ -190,20 +189,21 @@ var spareDiffers = []struct {
 	{"BASH_ARGC and PIPESTATUS where all variables are shown", regexp.MustCompile(`^declare -p \||^set \||^compgen -v`)},
 }
 
-// boxDiffers is what a command sees of the agent's limits, on whatever it runs.
+// boxDiffers matches commands that see the agent's limits, on a spare shell or not.
 var boxDiffers = regexp.MustCompile(`^ulimit|/limits`)
 
-// TestSpareIsNoOther runs commands on a spare, in a new shell of the agent, and in
-// a bash of nobody's.
-func TestSpareIsNoOther(t *testing.T) {
+// A command has the same outcome on a spare shell, in a new shell of the agent and in a
+// bash without an agent, but for the listed differences.
+func TestSpareBehavesLikeANewShell(t *testing.T) {
 	needDomains(t)
-	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // what started us may have left open
+	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // descriptors that the test's parent left open
 	dir := t.TempDir()
 	on, off := spareHost(t, 1, dir), spareHost(t, 0, dir)
 	seen := map[string]bool{}
 	for _, cmd := range commands(t) {
 		spare, fresh, plain := on.threeWays(off, dir, cmd)
-		// Of what ended in the background bash tells or not, as it came before the wait or after.
+		// Bash may or may not report a background job, depending on whether it ended
+		// before the wait.
 		for tries := 0; tries < 5 && strings.Contains(cmd, "& wait") && (spare != fresh || fresh != plain); tries++ {
 			spare, fresh, plain = on.threeWays(off, dir, cmd)
 		}
@@ -220,13 +220,13 @@ func TestSpareIsNoOther(t *testing.T) {
 	}
 	for _, d := range spareDiffers {
 		if !seen[d.what] {
-			t.Errorf("nothing shows any more: %s", d.what)
+			t.Errorf("a listed difference is no longer seen: %s", d.what)
 		}
 	}
 }
 
-// threeWays runs a command on a spare, in a new shell of an agent that has none, and
-// in a bash of nobody's.
+// threeWays runs a command on a spare shell, in a new shell of an agent without spare
+// shells, and in a bash without an agent.
 func (h *host) threeWays(off *host, dir, cmd string) (spare, fresh, plain outcome) {
 	h.t.Helper()
 	body := wire.StartBody{Cmd: cmd}
@@ -255,15 +255,14 @@ func alone(dir string, run func() outcome) outcome {
 	return outcome{anonymous(o.out), anonymous(o.err), o.exit}
 }
 
-// anonymous takes out of an output what is another number each time: pids, times,
-// and the mark of the run.
+// anonymous replaces what differs in each run: pids, times, and the mark of the run.
 func anonymous(text string) string { return changing.ReplaceAllString(text, "N") }
 
 var changing = regexp.MustCompile(`\b[0-9a-f]{16}\b|\b[0-9]{3,}(IT)?\b|\b0m0\.[0-9]+s`)
 
-// TestSpareTakes sees which commands run on a spare, and that those see what they
-// would in a new shell.
-func TestSpareTakes(t *testing.T) {
+// Only suitable commands run on a spare shell, and every command sees what it would in a
+// new shell.
+func TestSpareRunsOnlySuitableCommands(t *testing.T) {
 	const show = "env | sort; set -o; shopt; pwd; echo $OLDPWD; declare -p OLDPWD PWD ${!A*}; dirs"
 	dir := t.TempDir()
 	os.Mkdir(dir+"/sub 'x'", 0o700)
@@ -304,8 +303,8 @@ func TestSpareTakes(t *testing.T) {
 	}
 }
 
-// TestSpareAndItsDirectory sees that a spare notices what becomes of its directory.
-func TestSpareAndItsDirectory(t *testing.T) {
+// A spare shell notices that its directory was replaced.
+func TestSpareNoticesAReplacedDirectory(t *testing.T) {
 	dir := t.TempDir() + "/dir"
 	os.Mkdir(dir, 0o700)
 	h := spareHost(t, 1, dir)
@@ -323,21 +322,21 @@ func TestSpareAndItsDirectory(t *testing.T) {
 	}
 }
 
-// TestSparesAttacked has commands do to a spare what they can, which have its user
-// id: the next command neither shows it nor is lost by it.
-func TestSparesAttacked(t *testing.T) {
+// A command that attacks a spare shell, with the same user id, neither affects the next
+// command nor makes it fail.
+func TestAttackOnSpareDoesNotReachTheNextCommand(t *testing.T) {
 	for name, attack := range map[string]string{
-		"nothing":     ":",
-		"kill":        "kill $S; exit 0",
-		"kill -9":     "kill -9 $S; exit 0",
-		"stop":        "kill -STOP $S; exit 0",
-		"continue":    "kill -CONT $S; kill -WINCH $S; kill -CHLD $S; exit 0",
-		"its output":  "echo forged >/proc/$S/fd/1; exit 0",
-		"its errors":  "echo forged >/proc/$S/fd/2; exit 0",
-		"its ear":     "echo 'echo forged' 2>/dev/null >/proc/$S/fd/3 && echo open; exit 0",
-		"its ear (2)": "cat 2>/dev/null </proc/$S/fd/3 && echo open; exit 0",
-		"its script":  "echo 'echo forged' 2>/dev/null >/proc/$S/fd/4 && echo open; exit 0",
-		"its limits":  "renice -n 5 $S >/dev/null; exit 0",
+		"nothing":             ":",
+		"kill":                "kill $S; exit 0",
+		"kill -9":             "kill -9 $S; exit 0",
+		"stop":                "kill -STOP $S; exit 0",
+		"continue":            "kill -CONT $S; kill -WINCH $S; kill -CHLD $S; exit 0",
+		"its output":          "echo forged >/proc/$S/fd/1; exit 0",
+		"its errors":          "echo forged >/proc/$S/fd/2; exit 0",
+		"its socket":          "echo 'echo forged' 2>/dev/null >/proc/$S/fd/3 && echo open; exit 0",
+		"its socket, reading": "cat 2>/dev/null </proc/$S/fd/3 && echo open; exit 0",
+		"its script":          "echo 'echo forged' 2>/dev/null >/proc/$S/fd/4 && echo open; exit 0",
+		"its limits":          "renice -n 5 $S >/dev/null; exit 0",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := spareHost(t, 1, t.TempDir())
@@ -345,7 +344,7 @@ func TestSparesAttacked(t *testing.T) {
 			for readState(spare) != "S" {
 			}
 			if o := inPlain(t, "/", fmt.Sprintf("S=%d; %s", spare, attack)); o != (outcome{"", "", "0 0"}) {
-				t.Fatalf("the attack itself: %q", o)
+				t.Fatalf("the attacking command: %q", o)
 			}
 			if o := h.outcome(h.run(wire.StartBody{Cmd: "echo fine"})); o != (outcome{"fine\n", "", "0 0"}) {
 				t.Errorf("%q", o)
@@ -354,9 +353,9 @@ func TestSparesAttacked(t *testing.T) {
 	}
 }
 
-// TestSpareKilledAtTheLastMoment kills a spare where the agent cannot notice before
-// it gives it a command: that runs all the same, once, in a new shell.
-func TestSpareKilledAtTheLastMoment(t *testing.T) {
+// If a spare shell is killed at a moment when the agent cannot notice, its command still
+// runs, once, in a new shell.
+func TestCommandOfAKilledSpareRunsOnce(t *testing.T) {
 	dir := t.TempDir()
 	h := spareHost(t, 1, dir)
 	const rounds = 4
@@ -379,7 +378,7 @@ func TestSpareKilledAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// readState returns the letter of a process's state, "" of one that is gone.
+// readState returns the letter of a process's state, "" if the process is gone.
 func readState(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -388,24 +387,24 @@ func readState(pid int) string {
 	return string(stat[bytes.LastIndexByte(stat, ')')+2:][:1])
 }
 
-// TestSparesOfAKilledRun sees that what a command plants in a spare does not outlive
-// the command's tree.
-func TestSparesOfAKilledRun(t *testing.T) {
+// The kill of a run replaces the spare shells, so that nothing which a command planted in
+// one survives.
+func TestKillReplacesSpares(t *testing.T) {
 	h := spareHost(t, 1, t.TempDir())
 	spare := h.awaitSpares(1)[0]
 	id := h.run(wire.StartBody{Cmd: "echo on; sleep 1000", Stdin: true})
 	h.until(id, "on")
-	h.say(wire.Kill, id, wire.KillBody{})
+	h.sendJSON(wire.Kill, id, wire.KillBody{})
 	if _, exit := h.until(id, ""); !exit.Killed || exit.Open {
 		t.Errorf("%+v", exit)
 	}
 	if next := h.awaitSpares(1)[0]; next == spare {
-		t.Error("the spare is the same as before")
+		t.Error("the spare shell is the same as before")
 	}
 }
 
-// TestSparesLeaveNothing sees that nothing stays open of spares that were used.
-func TestSparesLeaveNothing(t *testing.T) {
+// The agent closes all descriptors of used spare shells.
+func TestUsedSparesLeaveNoDescriptors(t *testing.T) {
 	h := spareHost(t, 1, t.TempDir())
 	open := func() int {
 		h.awaitSpares(1)
@@ -424,16 +423,16 @@ func TestSparesLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestSparesAdapt sees that many stand ready after many were wanted, and one again
-// later; and where none is wanted, none.
-func TestSparesAdapt(t *testing.T) {
+// After a burst of commands the agent keeps more spare shells, and one again later.
+// Without a request for them it keeps none.
+func TestSparesGrowAfterABurst(t *testing.T) {
 	needDomains(t)
 	t.Parallel()
 	h := spareHost(t, 1, t.TempDir())
 	none := spareHost(t, 0, t.TempDir())
 	h.awaitSpares(1)
 	if pids := none.sparesOf(); len(pids) > 0 {
-		t.Errorf("%d spares where none is wanted", len(pids))
+		t.Errorf("%d spare shells, none is wanted", len(pids))
 	}
 	var ids []wire.ID
 	for range 8 {
@@ -448,23 +447,22 @@ func TestSparesAdapt(t *testing.T) {
 
 const mostSpares = 4
 
-// TestIdleSpares sees that an agent and its spares do nothing while there is nothing
-// to do.
-func TestIdleSpares(t *testing.T) {
+// An idle agent and its spare shells hardly wake up.
+func TestIdleSparesDoNotWakeUp(t *testing.T) {
 	t.Parallel()
 	h := spareHost(t, 1, t.TempDir())
 	h.onSpare(wire.StartBody{Cmd: ":"})
 	pids := append(h.awaitSpares(1), h.cmd.Process.Pid)
-	for readState(pids[0]) != "S" { // it has told that it waits, and is about to
+	for readState(pids[0]) != "S" { // it has reported that it is idle, and is about to block
 	}
 	before := wakeups(pids)
-	time.Sleep(2 * time.Second) // what is measured, not waited for
+	time.Sleep(2 * time.Second) // the measured time, not a wait for something
 	if after := wakeups(pids); !slices.Equal(after[:1], before[:1]) || after[1]-before[1] > 4 {
 		t.Errorf("%d wake-ups of the spare and the agent, %d two seconds before", after, before)
 	}
 }
 
-// wakeups returns how often each process has begun to run after a wait.
+// wakeups returns the number of voluntary context switches of each process.
 func wakeups(pids []int) (list []int) {
 	for _, pid := range pids {
 		sum := 0
@@ -481,9 +479,9 @@ func wakeups(pids []int) (list []int) {
 	return list
 }
 
-// That a run has started is told also where it says nothing itself, and where the
-// end of another has stopped the timer.
-func TestStartedIsTold(t *testing.T) {
+// Started is sent while a run lasts, also if the run prints nothing, and if the end of
+// another run has stopped the timer.
+func TestStartedIsSentWhileTheRunLasts(t *testing.T) {
 	needDomains(t)
 	h := spareHost(t, 2, t.TempDir())
 	h.awaitSpares(2)
@@ -494,10 +492,10 @@ func TestStartedIsTold(t *testing.T) {
 		t.Errorf("both runs are in %d", one)
 	}
 	h.awaitSpares(1)
-	h.run(wire.StartBody{Cmd: "sleep 51"}) // beside which nothing ends
+	h.run(wire.StartBody{Cmd: "sleep 51"}) // no other run ends beside it
 	for _, pid := range []int{other, h.started()} {
 		if state := readState(pid); state == "" || state == "Z" {
-			t.Errorf("that %d runs was told when it had ended", pid)
+			t.Errorf("Started of process %d was sent after its end", pid)
 		}
 	}
 }
