@@ -6,31 +6,32 @@ import (
 )
 
 const (
-	// setBy is the least by which a clock must have been set to be noticed. Logs
-	// are kept for days.
-	setBy = time.Minute
+	// minSetting is the smallest change of the clock that counts as one. Logs are
+	// stored for days.
+	minSetting = time.Minute
 
-	// maxSettings bounds what is remembered: a machine that sleeps every night
+	// maxSettings bounds the remembered changes: a machine that sleeps every night
 	// seems to set its clock every morning.
 	maxSettings = 32
 )
 
-// An ager tells how old files are, whose dates are of a clock that somebody may
-// set, by hours or by years. It knows how that clock was set in this program's
-// life, by the clock that nobody sets, and of all settings it believes the one by
-// which a file is youngest: so none is taken for older than it is. One may be
-// taken for younger, by no more than the clock was set.
+// An ager computes the age of files from their modification times, although the
+// wall clock may be set at any time, by hours or by years. It compares the wall
+// clock with the monotonic clock and so knows each setting of the clock during this
+// program's life. Of all settings it assumes the one that makes a file youngest. So
+// no file counts as older than it is, and one counts as younger by at most the
+// amount that the clock was set.
 //
-// How it was set before this program began nobody can tell it. Its zero value is
-// ready for use.
+// Settings before the program began are unknown to it. The zero value is ready for
+// use.
 type ager struct {
-	began    time.Time       // zero before the first look
-	settings []time.Duration // how far ahead the clock was of what it would show had nobody set it; the last one holds
+	began    time.Time       // zero before the first observation
+	settings []time.Duration // offsets of the wall clock from one that was never set; the last one is current
 }
 
-// look takes note of how the clock is set now. What is written between a setting
-// and the look that notices it is dated by a clock that is not known yet.
-func (a *ager) look(now time.Time) {
+// observe records how the clock is set now. A file written between a setting and
+// its observation has a time of an unknown clock.
+func (a *ager) observe(now time.Time) {
 	if a.began.IsZero() {
 		a.began, a.settings = now, []time.Duration{0}
 		return
@@ -40,7 +41,7 @@ func (a *ager) look(now time.Time) {
 }
 
 func (a *ager) set(ahead time.Duration) {
-	if (ahead - a.settings[len(a.settings)-1]).Abs() < setBy {
+	if (ahead - a.settings[len(a.settings)-1]).Abs() < minSetting {
 		return
 	}
 	a.settings = append(a.settings, ahead)
@@ -49,13 +50,13 @@ func (a *ager) set(ahead time.Duration) {
 	}
 }
 
-// age returns how old a file is, 0 where its date is in the future by all that is
-// known.
-func (a *ager) age(now, dated time.Time) time.Duration {
+// age returns the age of a file, 0 if its time is in the future by every known
+// setting.
+func (a *ager) age(now, modified time.Time) time.Duration {
 	unset := a.began.Round(0).Add(now.Sub(a.began))
 	youngest, known := time.Duration(0), false
 	for _, ahead := range a.settings {
-		age := unset.Add(ahead).Sub(dated)
+		age := unset.Add(ahead).Sub(modified)
 		if age >= 0 && (!known || age < youngest) {
 			youngest, known = age, true
 		}

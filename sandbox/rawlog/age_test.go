@@ -8,14 +8,13 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// began returns an ager whose program has run for a while, by the clock that
-// nobody sets.
+// began returns an ager whose program has run for a while, by the monotonic clock.
 func began(now time.Time, ago time.Duration) (a ager) {
-	a.look(now.Add(-ago))
+	a.observe(now.Add(-ago))
 	return a
 }
 
-func TestAge(t *testing.T) {
+func TestAgeIsTheYoungestOfAllSettings(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
 		name  string
@@ -23,8 +22,8 @@ func TestAge(t *testing.T) {
 		dated time.Duration   // before what it shows now
 		want  time.Duration
 	}{
-		{"nobody set it", nil, time.Hour, time.Hour},
-		{"nobody set it, of an earlier program", nil, 200 * time.Hour, 200 * time.Hour},
+		{"never set", nil, time.Hour, time.Hour},
+		{"never set, of an earlier program", nil, 200 * time.Hour, 200 * time.Hour},
 		{"a year ahead, written before", []time.Duration{year}, year + time.Hour, time.Hour},
 		{"a year ahead, written since", []time.Duration{year}, time.Hour, time.Hour},
 		{"a year ahead, of an earlier program", []time.Duration{year}, year + 200*time.Hour, 200 * time.Hour},
@@ -35,28 +34,30 @@ func TestAge(t *testing.T) {
 		{"ahead unseen and back, written between", nil, time.Hour - year, 0},
 		{"a night's sleep, written before", []time.Duration{8 * time.Hour}, 9 * time.Hour, time.Hour},
 	} {
-		a := began(now, 24*time.Hour)
-		shows := time.Duration(0)
-		for _, ahead := range c.set {
-			a.set(ahead)
-			shows = ahead
-		}
-		// What the clock shows now is shows ahead of now.
-		if got := a.age(now, now.Round(0).Add(shows-c.dated)); got != c.want {
-			t.Errorf("%s: %v old, want %v", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			a := began(now, 24*time.Hour)
+			shows := time.Duration(0)
+			for _, ahead := range c.set {
+				a.set(ahead)
+				shows = ahead
+			}
+			// The clock now shows a time that is shows ahead of now.
+			if got := a.age(now, now.Round(0).Add(shows-c.dated)); got != c.want {
+				t.Errorf("%v old, want %v", got, c.want)
+			}
+		})
 	}
 }
 
-// Many settings are not remembered for ever, and small ones not at all.
+// The number of remembered settings is bounded, and small ones are ignored.
 func TestSettingsAreBounded(t *testing.T) {
 	a := began(time.Now(), time.Hour)
 	for range 100 {
-		a.look(time.Now())
-		a.set(setBy - 1)
+		a.observe(time.Now())
+		a.set(minSetting - 1)
 	}
 	if len(a.settings) != 1 {
-		t.Errorf("%d settings of a clock that goes well", len(a.settings))
+		t.Errorf("%d settings of a clock that was never set", len(a.settings))
 	}
 	for i := range 1000 {
 		a.set(time.Duration(i+1) * time.Hour)
@@ -66,21 +67,20 @@ func TestSettingsAreBounded(t *testing.T) {
 	}
 }
 
-// setClock has a store believe that its clock has just been set ahead, and dates
-// what it has as if they had been written before. It cannot set the machine's.
+// setClock makes a store assume that the clock has just been set ahead, and changes
+// the times of its files to ones written before. It cannot set the machine's clock.
+// The store must not be in use by other goroutines.
 func setClock(t *testing.T, s *Store, ahead time.Duration, execs ...string) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ages.look(time.Now())
+	s.ages.observe(time.Now())
 	s.ages.settings = append([]time.Duration{-ahead}, s.ages.settings...)
 	for _, exec := range execs {
 		age(t, s, exec, ahead)
 	}
 }
 
-// A clock that is set by a year, ahead or back, makes no log old, and what was
-// written last is not the first to go.
+// A clock that is set by a year, ahead or back, makes no log old, and the log
+// written last is not deleted first.
 func TestSetClockDeletesNothingEarly(t *testing.T) {
 	for _, ahead := range []time.Duration{year, -year} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
@@ -95,9 +95,9 @@ func TestSetClockDeletesNothingEarly(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := s.Head("b"); err != nil {
-				t.Errorf("a log of just now: %v", err)
+				t.Errorf("a log written just now: %v", err)
 			}
-			keepRuns(t, s, 100<<10, "c")
+			addRuns(t, s, 100<<10, "c")
 			age(t, s, "a", ahead+2*time.Hour)
 			if err := s.sweep(t.Context()); err != nil {
 				t.Fatal(err)

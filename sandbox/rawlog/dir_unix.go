@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// noFollow refuses a symbolic link. O_EXCL does so too, but not on every
-// network file system.
+// noFollow refuses a symbolic link. O_EXCL also does, but not on every network
+// file system.
 const noFollow = syscall.O_NOFOLLOW
 
 // exposed reports whether every user may make and remove files in a directory.

@@ -2,8 +2,8 @@ package rawlog
 
 import "io/fs"
 
-// noFollow is not needed: a file made anew never follows a link here.
+// noFollow is not needed: creating a file never follows a link on Windows.
 const noFollow = 0
 
-// exposed has nothing to say: the mode does not tell who may write.
+// exposed returns false: on Windows the mode does not tell who may write.
 func exposed(fs.FileInfo) bool { return false }

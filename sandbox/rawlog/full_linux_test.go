@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// mount mounts a tiny file system and returns its directory.
+// mount mounts a tmpfs and returns its directory.
 func mount(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skipf("a full disk takes a file system of its own, which takes root: %v", err)
+		t.Skipf("cannot mount a tmpfs, which needs root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -24,7 +24,7 @@ func mount(t *testing.T, options string) string {
 	return dir
 }
 
-func TestDiskFills(t *testing.T) {
+func TestFullDiskIsCountedAndReported(t *testing.T) {
 	const size = 256 << 10
 	log := (&Store{Dir: mount(t, "size=256k,mode=0700")}).Create(Meta{Exec: "e1"})
 	block := bytes.Repeat([]byte("0123456789abcde\n"), 625) // 10,000 bytes, no power of two
@@ -46,8 +46,9 @@ func TestDiskFills(t *testing.T) {
 	}
 }
 
-// A disk that has room again would leave a hole.
-func TestNoHole(t *testing.T) {
+// After a failed write the log stores no more, even if the disk has space again: it
+// would have a hole.
+func TestLogHasNoHoleAfterFullDisk(t *testing.T) {
 	dir := mount(t, "size=64k,mode=0700")
 	ballast := dir + "/ballast"
 	if err := os.WriteFile(ballast, make([]byte, 40<<10), 0o600); err != nil {
@@ -65,7 +66,7 @@ func TestNoHole(t *testing.T) {
 	}
 }
 
-func TestNoRoomForFiles(t *testing.T) {
+func TestLogWithoutInodesIsCounted(t *testing.T) {
 	store := &Store{Dir: mount(t, "nr_inodes=2,mode=0700")} // the root takes one
 	log := store.Create(Meta{Exec: "e1"})
 	log.Write(Stdout, []byte("kept"))
@@ -84,7 +85,7 @@ func TestNoRoomForFiles(t *testing.T) {
 	}
 }
 
-func TestReadOnlyDisk(t *testing.T) {
+func TestCheckReportsReadOnlyDisk(t *testing.T) {
 	store := &Store{Dir: mount(t, "ro,mode=0700")}
 	err := store.Check()
 	if !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), "cannot write to the log directory "+store.Dir) {
@@ -92,8 +93,8 @@ func TestReadOnlyDisk(t *testing.T) {
 	}
 }
 
-// Every byte is refused: what reaches the index must be what reaches the log.
-func TestDevFull(t *testing.T) {
+// If the disk refuses every byte of the log, the index must not cover any.
+func TestIndexCoversOnlyStoredBytes(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
@@ -113,18 +114,18 @@ func TestDevFull(t *testing.T) {
 	}
 }
 
-// The last of a disk is not for logs, and old ones make room for new ones.
-func TestRoomIsLeft(t *testing.T) {
+// Logs leave some disk space free, and a sweep deletes old ones when it is short.
+func TestLogsLeaveDiskSpaceFree(t *testing.T) {
 	const mb = 1 << 20
 	s := &Store{Dir: mount(t, "size=40m,mode=0700")}
-	keepRuns(t, s, 12*mb, "a", "b", "c")
+	addRuns(t, s, 12*mb, "a", "b", "c")
 	log := s.Create(Meta{Exec: "e1"})
 	for range 10 * 16 {
 		log.Write(Stdout, bytes.Repeat([]byte("0123456789abcde\n"), mb/256))
 	}
 	log.Close()
 	stats := log.Stats()
-	if stats.Complete || stats.Kept < mb || stats.Kept > 3*mb || !strings.Contains(stats.Reason, "not for logs") {
+	if stats.Complete || stats.Kept < mb || stats.Kept > 3*mb || !strings.Contains(stats.Reason, "logs must leave") {
 		t.Errorf("stats %+v", stats)
 	}
 	if space, err := Room(s.Dir); err != nil || space.Free < mb {

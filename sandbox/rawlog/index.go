@@ -11,34 +11,35 @@ import (
 )
 
 const (
-	// maxText is how much of a command the head holds. It is for people; one of
-	// a megabyte is a program that was pasted.
+	// maxText bounds a command in the head, which is for people. A command of a
+	// megabyte is a pasted program.
 	maxText = 16 << 10
 
-	// spanBytes ends a span: to find a line one such piece of the log is read.
+	// spanBytes ends a span. To find a line, a reader reads one span of the log.
 	spanBytes = 256 << 10
 
-	// spanTime ends a span of one stream: "when" is told to within so much.
+	// spanTime ends a span of one stream. It is the resolution of arrival times.
 	spanTime = 100 * time.Millisecond
 
-	// maxFine is what the exact spans of an index may take before they turn
-	// coarse: some fifty thousand of them.
+	// maxFine bounds the exact spans of an index, before they become coarse: about
+	// fifty thousand of them.
 	maxFine = 1 << 20
 
-	// maxPending is how much of the index waits for the next flush.
+	// maxPending is the size of unwritten records that causes a write.
 	maxPending = 32 << 10
 )
 
 var lineFeed = []byte{'\n'}
 
-// index writes an index as the package comment says. The Log serialises the
-// calls. Without a file it does nothing, and that is its state after an error.
+// An index writes an index file in the format of the package comment. The Log
+// serialises the calls. Without a file it does nothing; an error puts it into this
+// state.
 type index struct {
 	file    *os.File
 	pending bytes.Buffer // records not written yet
-	span    Span         // takes up what comes; none where its Len is 0
+	span    Span         // the current span; none if its Len is 0
 	fine    int          // bytes of span records so far
-	ended   bool
+	ended   bool         // the end of the command is recorded
 }
 
 // The JSON forms of records.
@@ -72,7 +73,7 @@ type (
 	}
 )
 
-// begin writes the head at once: whoever finds the log knows what it is of.
+// begin writes the head immediately, so that every log has one.
 func (x *index) begin(m Meta) error {
 	if x.file == nil {
 		return nil
@@ -84,7 +85,7 @@ func (x *index) begin(m Meta) error {
 	return x.write()
 }
 
-// add attributes the log's next bytes, which are not none.
+// add attributes the log's next bytes to a stream. p must not be empty.
 func (x *index) add(stream Stream, p []byte, at time.Duration) error {
 	if x.file == nil {
 		return nil
@@ -109,7 +110,7 @@ func (x *index) add(stream Stream, p []byte, at time.Duration) error {
 	return nil
 }
 
-// joins reports whether bytes of a stream belong to the span at hand.
+// joins reports whether bytes of a stream belong to the current span.
 func (x *index) joins(stream Stream, at time.Duration) bool {
 	return x.coarse() || stream == x.span.Stream && at-x.span.At < spanTime
 }
@@ -121,7 +122,7 @@ func (x *index) endSpan() {
 		return
 	}
 	line := append(x.pending.AvailableBuffer(), byte(x.span.Stream))
-	at := min(max(0, x.span.At.Milliseconds()), maxNumber) // the clock of a run that outlived its writer may have been set
+	at := min(max(0, x.span.At.Milliseconds()), maxNumber) // the clock may have been set while the run outlived its writer
 	for _, v := range []int64{x.span.Len, x.span.Feeds, at} {
 		line = append(line, ' ')
 		line = strconv.AppendInt(line, v, 10)
@@ -132,9 +133,8 @@ func (x *index) endSpan() {
 	x.span = Span{}
 }
 
-// flush writes what waits. A coarse span goes on: it is by its size only that
-// it ends, else a command that prints for weeks would have an index without
-// bound.
+// flush writes the pending records. It does not end a coarse span: only its size
+// ends one, so that the index of a command that prints for weeks stays bounded.
 func (x *index) flush() error {
 	if !x.coarse() {
 		x.endSpan()
@@ -142,17 +142,17 @@ func (x *index) flush() error {
 	return x.write()
 }
 
-// gap notes at once what is missing behind all that was told of.
+// gap records immediately what is missing after the last span.
 func (x *index) gap(g Gap) error {
 	if x.file == nil {
-		return errors.New("there is no index to say what is missing")
+		return errors.New("there is no index to record the gap in")
 	}
 	x.endSpan()
 	x.record('g', gapRecord{Bytes: g.Bytes, Lines: g.Lines, Reason: g.Reason})
 	return x.write()
 }
 
-// end notes the command's end, between what was printed before it and after.
+// end records the command's end, between the output before it and after it.
 func (x *index) end(e End) {
 	if x.ended || x.file == nil {
 		return
@@ -162,18 +162,18 @@ func (x *index) end(e End) {
 	x.record('x', endRecord{Status: e.Status, Code: e.Code, Signal: e.Signal, TookMillis: e.Took.Milliseconds()})
 }
 
-// close writes what waits and the totals, in one piece.
+// close writes the pending records and the totals, with one system call.
 func (x *index) close(s Stats) error {
 	if x.file == nil {
 		return nil
 	}
 	x.endSpan()
 	x.record('z', totalsRecord{Bytes: s.Bytes, Lines: s.Lines, Kept: s.Kept, Reason: s.Reason})
-	return x.leave()
+	return x.detach()
 }
 
-// leave writes what waits and lets go of the file.
-func (x *index) leave() error {
+// detach writes the pending records and closes the file.
+func (x *index) detach() error {
 	x.endSpan()
 	if err := x.write(); err != nil || x.file == nil {
 		return err
@@ -183,15 +183,15 @@ func (x *index) leave() error {
 
 func (x *index) record(letter byte, body any) {
 	x.pending.Write([]byte{letter, ' '})
-	enc := json.NewEncoder(&x.pending) // which ends a value with a line feed
-	enc.SetEscapeHTML(false)           // a shell's && is better left readable
+	enc := json.NewEncoder(&x.pending) // ends a value with a line feed
+	enc.SetEscapeHTML(false)           // leaves a shell's && readable
 	if err := enc.Encode(body); err != nil {
-		panic(err) // strings, numbers and a time of our own
+		panic(err) // cannot happen: the records hold strings, numbers and a time
 	}
 }
 
-// write writes what waits. After an error the index is left as it is, since
-// its last record may be there in part.
+// write writes the pending records. After an error it writes no more, since the
+// file may end with an incomplete record.
 func (x *index) write() error {
 	if x.file == nil || x.pending.Len() == 0 {
 		return nil
@@ -204,7 +204,7 @@ func (x *index) write() error {
 	return err
 }
 
-// clip returns the beginning of s, cut between two characters.
+// clip returns the first bytes of s, at most so many, cut between two characters.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -10,7 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
-// large returns a store with one log of so many bytes, or some more.
+// large returns a store with one log of at least size bytes.
 func large(t testing.TB, size int) *rawlog.Store {
 	s := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
 	log := s.Create(rawlog.Meta{Exec: "e1"})
@@ -27,9 +27,9 @@ func large(t testing.TB, size int) *rawlog.Store {
 	return s
 }
 
-// A range of a large log costs what a range of anything costs: of the log little
-// more is read than what is shown, of the index all.
-func TestLargeLog(t *testing.T) {
+// Reading a range of a large log reads the index and little more of the log than
+// the range itself.
+func TestReadRangeOfLargeLogReadsLittle(t *testing.T) {
 	const much = 4 << 20
 	s := large(t, 64<<20)
 	for name, q := range map[string]rawlog.Query{

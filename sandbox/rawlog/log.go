@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// Stream says where a command printed something. Its value is the letter of
-// the index record.
+// A Stream is an output stream of a command. Its value is the letter of the index
+// record.
 type Stream byte
 
-// The streams. Mixed occurs in a Span only.
+// The streams. Mixed occurs only in a Span.
 const (
 	Stdout Stream = 'o'
 	Stderr Stream = 'e'
 	Mixed  Stream = 'm'
 )
 
-// indexDelay is how long the index may be behind the log. A second of a
-// server's last words is no loss; a write for every span would be a cost.
+// indexDelay is how far the index may be behind the log. A server that dies loses
+// the attribution of at most this much output; writing every span at once would
+// cost a system call each.
 const indexDelay = time.Second
 
-// Log takes the output of one run. Its methods may be called from several
-// goroutines, but the order of the bytes is the order of the Writes, so there
-// should be one that writes.
+// A Log stores the output of one run. Its methods are safe for concurrent use, but
+// the order of the bytes is the order of the Writes, so only one goroutine should
+// write.
 type Log struct {
 	store  *Store
 	exec   string
@@ -34,32 +35,32 @@ type Log struct {
 	start  time.Time
 	logger *slog.Logger
 
-	disk   sync.Mutex // held while writing; guards what follows
-	file   *os.File   // nil where no more is kept
-	index  index
-	timer  *time.Timer // flushes the index; nil where nothing waits
-	closed bool
-	step   int // bytes kept since the disk was last asked for its room
+	disk      sync.Mutex // held while writing; guards the fields below, to mu
+	file      *os.File   // nil: output is only counted
+	index     index
+	timer     *time.Timer // flushes the index; nil: nothing to flush
+	closed    bool
+	unchecked int // bytes stored since the last check of free disk space
 
-	// Figures have a lock of their own, so that nobody who asks for them waits
-	// for a disk.
-	mu     sync.Mutex
-	stats  Stats         // Lines counts line feeds here
-	midway bool          // the last line has no line feed yet
-	news   chan struct{} // closed at the next change; nil where nobody waits
+	// The figures have a mutex of their own, so that reading them never waits for
+	// the disk.
+	mu      sync.Mutex
+	stats   Stats         // Lines counts line feeds here
+	partial bool          // the last line has no line feed yet
+	changed chan struct{} // closed at the next change; nil: no caller waits
 }
 
-// Stats are a log's figures so far.
+// Stats are the figures of a log so far.
 type Stats struct {
 	Bytes    int64  // printed in all
-	Lines    int64  // printed in all, the last one with or without its line feed
+	Lines    int64  // printed in all; the last line counts without its line feed too
 	Kept     int64  // bytes in the file
-	Lost     int64  // bytes that are not
+	Lost     int64  // bytes that are not in the file
 	Complete bool   // the file has every byte that was printed
-	Reason   string // why it has not, a sentence
+	Reason   string // why it does not
 }
 
-// End is how a command ended.
+// An End is how a command ended.
 type End struct {
 	Status string // "exited", "killed", "timeout" …
 	Code   int
@@ -67,8 +68,8 @@ type End struct {
 	Took   time.Duration
 }
 
-// Begin writes down what is known of the run, the first that readers find. Of a
-// log that Create returned it is done.
+// Begin records the description of the run, which is the first record of the
+// index. Only a log from Prepared needs this call; Create makes it.
 func (l *Log) Begin(m Meta) {
 	l.disk.Lock()
 	defer l.disk.Unlock()
@@ -76,11 +77,11 @@ func (l *Log) Begin(m Meta) {
 		m.Start = time.Now()
 	}
 	l.start, m.Exec = m.Start, l.exec
-	l.check(l.index.begin(m))
+	l.warnIndex(l.index.begin(m))
 }
 
-// Discard deletes a log that was Prepared for a run which then did not begin. It
-// stands for Begin, and for Close.
+// Discard deletes a log from Prepared whose run did not begin. It replaces Begin
+// and Close.
 func (l *Log) Discard() {
 	if l.file != nil {
 		l.file.Close()
@@ -88,35 +89,35 @@ func (l *Log) Discard() {
 	if l.index.file != nil {
 		l.index.file.Close()
 	}
-	l.store.end(l.exec, l)
+	l.store.unregister(l)
 	l.store.remove(l.exec)
 }
 
-// Exec is the name of the log's run.
+// Exec returns the name of the log's run.
 func (l *Log) Exec() string { return l.exec }
 
-// Path is the log's file, or "" where none could be made.
+// Path returns the path of the log file, or "" if it could not be created.
 func (l *Log) Path() string { return l.path }
 
-// Write appends what came from a stream, at once and with one system call. What
-// goes beyond the store's MaxRun is counted only, and so is everything from the
-// first byte on that the disk did not take. After Close it does nothing.
+// Write appends output of a stream, immediately and with one system call. It only
+// counts bytes beyond the store's MaxRun, and all bytes after the first one that
+// the disk did not accept. After Close it does nothing.
 func (l *Log) Write(stream Stream, p []byte) {
 	l.disk.Lock()
 	defer l.disk.Unlock()
 	if l.closed || len(p) == 0 {
 		return
 	}
-	kept := l.keep(p)
-	l.count(p, kept)
-	if kept > 0 {
-		l.check(l.index.add(stream, p[:kept], time.Since(l.start)))
-		l.flushSoon()
+	stored := l.append(p)
+	l.count(p, stored)
+	if stored > 0 {
+		l.warnIndex(l.index.add(stream, p[:stored], time.Since(l.start)))
+		l.scheduleFlush()
 	}
 }
 
-// keep writes what there is room for and returns how much that was.
-func (l *Log) keep(p []byte) int {
+// append writes what fits into the log's limit and returns how many bytes it wrote.
+func (l *Log) append(p []byte) int {
 	if l.file == nil {
 		return 0
 	}
@@ -127,74 +128,74 @@ func (l *Log) keep(p []byte) int {
 	case err != nil:
 		l.fail(err)
 	case n < len(p):
-		l.giveUp(fmt.Errorf("the log of one run is limited to %d bytes", most))
+		l.closeFile(fmt.Errorf("the log of one run is limited to %d bytes", most))
 	default:
-		l.leaveRoom(n)
+		l.checkFloor(n)
 	}
 	return n
 }
 
-// leaveRoom stops before the disk is full: what else needs it may bear that
-// less well than a log does.
-func (l *Log) leaveRoom(n int) {
-	if l.step += n; l.step < roomStep {
+// checkFloor stops the log before the disk is full, since other programs may
+// tolerate a full disk less well than a log.
+func (l *Log) checkFloor(n int) {
+	if l.unchecked += n; l.unchecked < floorStep {
 		return
 	}
-	l.step = 0
+	l.unchecked = 0
 	if err := l.store.checkRoom(); err != nil {
-		l.store.askForSweep()
+		l.store.requestSweep()
 		l.fail(err)
 	}
 }
 
-func (l *Log) count(p []byte, kept int) {
+func (l *Log) count(p []byte, stored int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stats.Bytes += int64(len(p))
-	l.stats.Kept += int64(kept)
+	l.stats.Kept += int64(stored)
 	l.stats.Lines += int64(bytes.Count(p, lineFeed))
-	l.midway = p[len(p)-1] != '\n'
-	l.tell()
+	l.partial = p[len(p)-1] != '\n'
+	l.notify()
 }
 
 // Changed returns a channel that is closed when the log next grows or the
-// command's end is noted. Ask for it before looking at what is there already.
+// command's end is recorded. Call it before reading what is already stored.
 func (l *Log) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.news == nil {
-		l.news = make(chan struct{})
+	if l.changed == nil {
+		l.changed = make(chan struct{})
 	}
-	return l.news
+	return l.changed
 }
 
-// tell wakes who waits. The caller holds l.mu.
-func (l *Log) tell() {
-	if l.news != nil {
-		close(l.news)
-		l.news = nil
+// notify closes the channel of Changed. The caller holds l.mu.
+func (l *Log) notify() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
 	}
 }
 
-// fail gives up because of the disk, and tells its owner.
+// fail closes the file because of a disk error and logs it.
 func (l *Log) fail(err error) {
-	l.logger.Warn("a raw log is not complete", "err", err)
-	l.giveUp(err)
+	l.logger.Warn("raw log is incomplete", "err", err)
+	l.closeFile(err)
 }
 
-// giveUp lets go of the file: from here on bytes are only counted.
-func (l *Log) giveUp(reason error) {
+// closeFile closes the file and records the reason. From here on bytes are only counted.
+func (l *Log) closeFile(reason error) {
 	if l.file != nil {
 		l.file.Close()
 		l.file = nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.because(reason.Error())
+	l.addReason(reason.Error())
 }
 
-// Finish notes how the command ended. What processes that it left behind still
-// print may follow. Only the first call counts.
+// Finish records how the command ended. Output of processes that the command left
+// behind may follow. Only the first call counts.
 func (l *Log) Finish(e End) {
 	l.disk.Lock()
 	defer l.disk.Unlock()
@@ -202,48 +203,117 @@ func (l *Log) Finish(e End) {
 		return
 	}
 	l.index.end(e)
-	l.flushSoon()
+	l.scheduleFlush()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tell()
+	l.notify()
 }
 
 // Close ends the log.
 func (l *Log) Close() {
 	l.disk.Lock()
 	defer l.disk.Unlock()
-	if l.closed {
+	if !l.stop() {
 		return
 	}
-	l.closed = true
-	if l.timer != nil {
-		l.timer.Stop() // one that fires already finds the log closed
-	}
 	if l.file != nil {
-		// A network file system may say only now that it has no room.
+		// A network file system may report only now that it is full.
 		if err := l.file.Close(); err != nil {
 			l.fail(err)
 		}
 	}
-	l.check(l.index.close(l.Stats()))
-	l.store.end(l.exec, l)
+	l.warnIndex(l.index.close(l.Stats()))
+	l.store.unregister(l)
 }
 
-// Stats returns the figures so far.
+// Leave closes the files of a log whose run continues. The index does not record
+// an end, so that Reopen can continue the log.
+func (l *Log) Leave() {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	if !l.stop() {
+		return
+	}
+	if l.file != nil {
+		l.file.Close()
+	}
+	l.warnIndex(l.index.detach())
+	l.store.unregister(l)
+}
+
+// stop ends writing and reports whether this call did so. The caller holds l.disk.
+func (l *Log) stop() bool {
+	if l.closed {
+		return false
+	}
+	l.closed = true
+	if l.timer != nil {
+		l.timer.Stop() // a timer that fires anyway finds the log closed
+	}
+	return true
+}
+
+// Skip records a gap: the next byte that Write gets is at offset at of the run's
+// output, with feeds line feeds before it, and the bytes between the last one and
+// it are lost. Readers see the reason. Skip returns false if the counts are
+// impossible.
+func (l *Log) Skip(at, feeds int64, reason string) bool {
+	l.disk.Lock()
+	defer l.disk.Unlock()
+	l.mu.Lock()
+	g := Gap{Off: l.stats.Kept, Bytes: at - l.stats.Bytes, Lines: feeds - l.stats.Lines, Reason: clip(reason, maxText)}
+	l.mu.Unlock()
+	if l.closed || !g.possible() {
+		return false
+	}
+	// The gap must be on disk before any later byte: after a crash, the size of the
+	// log and its gaps tell the offset of the next byte.
+	if l.file != nil {
+		if err := l.index.gap(g); err != nil {
+			l.warnIndex(err)
+			l.closeFile(err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.addGap(g)
+	l.notify()
+	return true
+}
+
+// addGap counts a gap. The caller holds l.mu, or is the only user of the log.
+func (l *Log) addGap(g Gap) {
+	l.stats.Bytes += g.Bytes
+	l.stats.Lines += g.Lines
+	l.addReason(g.Reason)
+}
+
+// addReason adds a reason why the log is incomplete. The caller holds l.mu, or is
+// the only user of the log.
+func (l *Log) addReason(reason string) {
+	switch l.stats.Reason {
+	case "", reason:
+		l.stats.Reason = reason
+	default:
+		l.stats.Reason = clip(l.stats.Reason+"; "+reason, maxText)
+	}
+}
+
+// Stats returns the current figures.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stats
 	s.Lost = s.Bytes - s.Kept
 	s.Complete = s.Reason == ""
-	if l.midway {
+	if l.partial {
 		s.Lines++
 	}
 	return s
 }
 
-// flushSoon sees to it that the index does not stay behind.
-func (l *Log) flushSoon() {
+// scheduleFlush bounds how far the index is behind the log.
+func (l *Log) scheduleFlush() {
 	if l.timer == nil && l.index.file != nil {
 		l.timer = time.AfterFunc(indexDelay, l.flush)
 	}
@@ -257,13 +327,13 @@ func (l *Log) flush() {
 		l.timer = nil
 	}
 	if !l.closed {
-		l.check(l.index.flush())
+		l.warnIndex(l.index.flush())
 	}
 }
 
-// check reports a failing index. The log goes on without it.
-func (l *Log) check(err error) {
+// warnIndex logs an error of the index. The log continues without it.
+func (l *Log) warnIndex(err error) {
 	if err != nil {
-		l.logger.Warn("the index of a raw log is not complete", "err", err)
+		l.logger.Warn("index of a raw log is incomplete", "err", err)
 	}
 }

@@ -8,78 +8,78 @@ import (
 )
 
 const (
-	// lineCost is what a line counts beside its bytes: a number before it, and
-	// its end.
+	// lineCost is what a line costs in addition to its bytes: its number and its
+	// end.
 	lineCost = 12
 
-	// matchBytes is how much of a line is shown that was searched for: enough
-	// around the match. Lines of a megabyte would fill every page.
+	// matchBytes bounds the part of a matching line that is shown, around the match.
+	// Lines of a megabyte would fill every page.
 	matchBytes = 2000
 
-	// tailWindow is how much of the end is looked at first.
-	tailWindow = 256 << 10
+	// firstWindow is how many bytes at the end of a log tail reads first.
+	firstWindow = 256 << 10
 )
 
-// A Query says what to read of a log.
+// A Query says what to read from a log.
 type Query struct {
-	From    int64          // the first line, counted from 1; 0: so many at the end
-	Most    int            // lines; of a search, those that match
-	Bytes   int            // of those lines, roughly
-	Stream  Stream         // what was printed there only; 0: all
-	Match   *regexp.Regexp // lines that it matches only; nil: all
-	Context int            // lines that are shown before and behind such a one
+	From    int64          // the first line, counted from 1; 0: the last lines of the log
+	Most    int            // limit of lines; with Match, of matching lines
+	Bytes   int            // limit of their bytes, roughly
+	Stream  Stream         // only output of this stream; 0: all
+	Match   *regexp.Regexp // only matching lines; nil: all
+	Context int            // lines to show before and after a match
 
-	// Hide says what no reader sees of lines, part by part and in order. Match is
-	// held against what is left, so that nobody finds out by searching what is
-	// hidden. nil: nothing is.
+	// Hide returns the parts of each line that must not be shown, in order. Match
+	// is applied to the text with masks, so that a search cannot find out what is
+	// hidden. nil: nothing is hidden.
 	Hide func([]Line) ([][]Hidden, error)
 
-	// Needs reports whether Match may match a line once it is hidden what of it is
-	// to be, by what was printed: others are passed over quickly. nil: any may.
+	// Needs reports whether Match may match a line once its parts are hidden, given
+	// what was printed. Other lines are skipped quickly. nil: any line may match.
 	Needs func(line []byte) bool
 }
 
-// Hidden is a part of a line's Text, and what is shown in its place.
+// Hidden is a part of a line's Text, and what is shown instead.
 type Hidden struct {
 	From, To int
 	Mask     string
 }
 
-// A Page is what was read.
+// A Page is the result of a Query.
 type Page struct {
 	Lines    []Line
 	Matches  int   // how many of them match
-	Next     int64 // the line to go on with; one that is not complete yet comes again
-	Searched bool  // the search came to its end, or found as much as it might
+	Next     int64 // the line to continue with; an incomplete line is read again
+	Searched bool  // the search reached the end of the log or a limit
 }
 
-// A Line is one of a log, or what is shown of it.
+// A Line is a line of a log, or the part of it that is shown.
 type Line struct {
 	Number  int64
-	Off     int64  // where in the log the line begins
+	Off     int64  // offset in the log where the line begins
 	Text    []byte // without its line feed
-	Skipped int64  // bytes before Text
-	Omitted int64  // bytes behind it
-	Lost    int64  // bytes that were printed within the line or before it and that the log does not have
-	Match   bool   // false for one that is context only
+	Skipped int64  // bytes of the line before Text
+	Omitted int64  // bytes of the line after Text
+	Lost    int64  // bytes printed within the line or before it that the log does not have
+	Match   bool   // false: the line is context
 }
 
-// Read reads a page. When ctx ends, it returns what was found until then. The
-// error is of a log that cannot be read any more.
+// Read reads a page. When ctx ends, it returns what it found until then. An error
+// means that the log cannot be read.
 func (r *Reader) Read(ctx context.Context, q Query) (Page, error) {
 	if q.From <= 0 {
 		return r.tail(ctx, q)
 	}
 	c := collector{Query: q}
 	err := r.collect(ctx, q.From, &c)
-	return r.page(ctx, &c, !c.full), unlessOver(ctx, err)
+	return r.page(ctx, &c, !c.full), unlessDone(ctx, err)
 }
 
-// tail reads the end. How far back that is nobody knows who asks for lines of
-// one kind only, so what is looked at grows until it is enough.
+// tail reads the end of the log. Lines of one stream, or matching ones, can be far
+// back, so it reads a growing part of the end until it has enough of them.
 func (r *Reader) tail(ctx context.Context, q Query) (Page, error) {
 	var found Page
-	for window := int64(tailWindow); ; window *= 4 {
+	for window := int64(firstWindow); ; window *= 4 {
 		c := collector{Query: q, last: true}
 		from := r.firstWithin(window)
 		if q.Match == nil && q.Stream == 0 {
@@ -87,7 +87,7 @@ func (r *Reader) tail(ctx context.Context, q Query) (Page, error) {
 		}
 		err := r.collect(ctx, from, &c)
 		if ctx.Err() != nil {
-			return found, nil // the first ones of this window are not the last ones of the log
+			return found, nil // the first lines of this window are not the last ones of the log
 		}
 		found = r.page(ctx, &c, true)
 		if err != nil || c.full || found.Matches >= q.Most || from == 1 {
@@ -97,14 +97,14 @@ func (r *Reader) tail(ctx context.Context, q Query) (Page, error) {
 	}
 }
 
-// page returns what was collected. At the end of the log the next line is the
-// one behind it, or the last one, where that may be continued.
+// page returns the collected page. At the end of the log, Next is the line after
+// the last one, or the last one itself if it may still grow.
 func (r *Reader) page(ctx context.Context, c *collector, toEnd bool) Page {
 	p := c.page
 	p.Searched = ctx.Err() == nil
 	if p.Searched && toEnd {
 		p.Next = r.Lines() + 1
-		if r.open && !r.over {
+		if r.partial && !r.ended {
 			p.Next--
 		}
 	}
@@ -112,15 +112,15 @@ func (r *Reader) page(ctx context.Context, c *collector, toEnd bool) Page {
 	return p
 }
 
-func unlessOver(ctx context.Context, err error) error {
+func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// firstWithin returns a line from which on the rest of the log has at least so
-// many bytes, or all of them.
+// firstWithin returns a line such that it and the lines after it have at least
+// window bytes, or are the whole log.
 func (r *Reader) firstWithin(window int64) int64 {
 	if window >= r.size {
 		return 1
@@ -128,70 +128,71 @@ func (r *Reader) firstWithin(window int64) int64 {
 	return r.Spans[r.span(r.size-window)].Line + 1
 }
 
-// collect gives rows of the wanted stream to a collector.
+// collect passes the rows of c.Stream to a collector.
 func (r *Reader) collect(ctx context.Context, from int64, c *collector) error {
 	err := r.each(ctx, from, c.Stream, func(w row) bool {
 		w.lost = r.lost(w)
-		w, any := r.of(w, c.Stream)
-		if any && !c.take(w) {
+		w, any := r.onStream(w, c.Stream)
+		if any && !c.accept(w) {
 			return false
 		}
 		c.page.Next = w.number + 1
 		return true
 	})
-	if !c.flush() { // what waits was searched in time, or nearly
+	if !c.flush() { // the pending rows were read before ctx ended
 		return c.err
 	}
 	return err
 }
 
-// A collector makes a page of rows.
+// A collector builds a page from rows.
 type collector struct {
 	Query
 	page   Page
-	last   bool   // keep the last ones and not the first
-	full   bool   // there was more than it may take
+	last   bool   // collect the last rows instead of the first
+	full   bool   // there were more rows than the limits allow
 	cost   int    // of the page
-	before []Line // may become context
-	after  int    // how many more are context
+	before []Line // become context if the next row matches
+	after  int    // how many of the next rows are context
 
-	waiting []row // their hidden parts are asked for together
-	size    int   // of them
-	err     error
+	pending     []row // Hide gets them in one call
+	pendingSize int
+	err         error
 }
 
-// batch is how much waits: to ask line by line would be slow.
-const batch = 256 << 10
+// maxPendingRows bounds the bytes of rows in one call of Hide. A call for each line
+// would be slow.
+const maxPendingRows = 256 << 10
 
-// take takes a row in. False means that the page is full without it, or without
-// one before it.
-func (c *collector) take(w row) bool {
+// accept adds a row. It returns false if the page is full without it, or without an
+// earlier row.
+func (c *collector) accept(w row) bool {
 	switch {
 	case c.Match == nil:
-		return c.put(w, []int{0, 0})
+		return c.place(w, []int{0, 0})
 	case c.Hide == nil:
-		return c.put(w, c.find(w.text, nil))
-	case c.Context == 0 && !c.may(w):
+		return c.place(w, c.find(w.text, nil))
+	case c.Context == 0 && !c.mayMatch(w):
 		return true
 	}
 	w.text = bytes.Clone(w.text)
-	c.waiting = append(c.waiting, w)
-	c.size += len(w.text) + lineCost
-	return c.size < batch || c.flush()
+	c.pending = append(c.pending, w)
+	c.pendingSize += len(w.text) + lineCost
+	return c.pendingSize < maxPendingRows || c.flush()
 }
 
-// may reports whether a row can match.
-func (c *collector) may(w row) bool {
+// mayMatch reports whether Match may match a row.
+func (c *collector) mayMatch(w row) bool {
 	return c.Needs == nil || c.Needs(w.text)
 }
 
-// flush puts the rows that wait.
+// flush places the pending rows.
 func (c *collector) flush() bool {
-	rows := c.waiting
-	c.waiting, c.size = nil, 0
+	rows := c.pending
+	c.pending, c.pendingSize = nil, 0
 	var lines []Line
 	for _, w := range rows {
-		if c.may(w) {
+		if c.mayMatch(w) {
 			lines = append(lines, Line{Number: w.number, Off: w.off, Text: w.text})
 		}
 	}
@@ -207,7 +208,7 @@ func (c *collector) flush() bool {
 			found = c.find(w.text, hidden[0])
 			lines, hidden = lines[1:], hidden[1:]
 		}
-		if !c.put(w, found) {
+		if !c.place(w, found) {
 			c.page.Next = w.number
 			return false
 		}
@@ -215,9 +216,9 @@ func (c *collector) flush() bool {
 	return true
 }
 
-// put puts a row on the page if it was found, or is near one that was. False means
-// that the page is full without it.
-func (c *collector) put(w row, found []int) bool {
+// place adds a row to the page if it matches or is context. It returns false if the
+// page is full without it.
+func (c *collector) place(w row, found []int) bool {
 	switch {
 	case found != nil:
 		return c.addMatch(c.line(w, found))
@@ -233,8 +234,8 @@ func (c *collector) put(w row, found []int) bool {
 	return true
 }
 
-// find returns where a text matches, or nil. A terminal ends lines with CR LF, and
-// "$" means the end of what a reader sees.
+// find returns where a text matches, or nil. It ignores the CR of a CR LF, which
+// terminals print, so that "$" matches the end of the line that a reader sees.
 func (c *collector) find(text []byte, hidden []Hidden) []int {
 	text = bytes.TrimSuffix(text, carriageReturn)
 	if len(hidden) == 0 {
@@ -253,8 +254,7 @@ func (c *collector) find(text []byte, hidden []Hidden) []int {
 	return found
 }
 
-// printed returns where in a text stands what is at an offset in what is shown of
-// it.
+// printed converts an offset in a text with masks to one in the printed text.
 func printed(at int, hidden []Hidden) int {
 	for _, h := range hidden {
 		switch {
@@ -289,8 +289,8 @@ func (c *collector) addMatch(l Line) bool {
 	return true
 }
 
-// add adds a line where there is room, or makes room for it. The first one
-// always fits: it was cut so that it does.
+// add adds a line if the limits allow, or drops earlier lines for it if c.last. The
+// first line always fits, since line cuts it.
 func (c *collector) add(l Line) bool {
 	cost := len(l.Text) + lineCost
 	if !c.last && c.cost+cost > c.Bytes && len(c.page.Lines) > 0 {
@@ -319,7 +319,7 @@ func (c *collector) drop() {
 	}
 }
 
-// line cuts a row to what may be shown of it, around what was found.
+// line cuts a row to the part that may be shown, around the match.
 func (c *collector) line(w row, found []int) Line {
 	most := max(1, c.Bytes-lineCost)
 	if c.Match != nil {

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// filled returns the Reader of a run that printed these, "!" before what is of
-// the standard error.
+// filled returns the Reader of a run that printed these texts; those with a "!"
+// in front, to standard error.
 func filled(t testing.TB, prints ...string) *Reader {
 	t.Helper()
 	s := &Store{Dir: t.TempDir()}
@@ -69,15 +69,15 @@ func shown(p Page) string {
 	return fmt.Sprintf("%s>%d", &b, p.Next)
 }
 
-// The end of a line is where a reader sees it, a terminal's too.
-func TestSearchAtTheEndOfLines(t *testing.T) {
+// "$" matches before the CR LF of a terminal too.
+func TestSearchMatchesEndOfTerminalLines(t *testing.T) {
 	r := filled(t, "ready\r\nready or not\r\nready\n")
 	if got := shown(read(t, r, Query{From: 1, Most: 9, Match: regexp.MustCompile("^ready$")})); got != "1:ready\r 3:ready >4" {
 		t.Errorf("%q", got)
 	}
 }
 
-func TestRead(t *testing.T) {
+func TestReadPages(t *testing.T) {
 	r := filled(t, "a\nb\n", "!oops\n", "c\nd", "!what\n", "e\n\nlast")
 	for _, tt := range []struct {
 		q    Query
@@ -112,8 +112,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A line of megabytes costs no memory, and shows what it was searched for.
-func TestHugeLine(t *testing.T) {
+// A line of megabytes is cut to the limit, around the match of a search.
+func TestReadCutsHugeLines(t *testing.T) {
 	r := filled(t, "first\n", strings.Repeat("é", 1<<17)[:1<<18-1], strings.Repeat("x", 3<<20), "\nlast\n")
 	p := read(t, r, Query{From: 2, Most: 2, Bytes: 100})
 	if l := p.Lines[0]; len(p.Lines) != 1 || len(l.Text)+int(l.Omitted) != 3<<20+1<<18-1 || len(l.Text) > 100 || p.Next != 3 {
@@ -129,9 +129,9 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-// Whatever was printed, however the index ended, a page is what a simple loop
-// over the lines finds.
-func TestReadIsTrue(t *testing.T) {
+// For any output and any state of the index, a page has the lines that a simple
+// loop finds.
+func TestReadMatchesSimpleLoop(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 30 {
 		s := &Store{Dir: t.TempDir()}
@@ -194,7 +194,7 @@ func wantLines(t *testing.T, p Page, lines [][]byte, from, most int) {
 	}
 }
 
-func TestReadWhileWritten(t *testing.T) {
+func TestReadIncompleteLineAgain(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	log := s.Create(Meta{Exec: "e1"})
 	defer log.Close()
@@ -219,8 +219,8 @@ func TestReadWhileWritten(t *testing.T) {
 	}
 }
 
-// A server can end at any byte of either file.
-func TestReadAfterCrash(t *testing.T) {
+// A server can crash after any byte of either file.
+func TestReadAfterCrashAtAnyByte(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	log := s.Create(Meta{Exec: "e1"})
 	log.Write(Stdout, []byte("out\n"))
@@ -257,8 +257,8 @@ func TestReadAfterCrash(t *testing.T) {
 	}
 }
 
-// FuzzRead reads logs with any index: what is wrong in it must neither break
-// the reader nor keep it busy for ever.
+// FuzzRead reads logs with any index: a damaged one must neither break the reader
+// nor make it loop forever.
 func FuzzRead(f *testing.F) {
 	f.Add("a\nb\noops\nc", "h {}\no 4 2 0\ne 5 1 0\no 1 0 0\n", int64(2), byte('e'))
 	f.Add("a\nb\n", "h {}\no 4 0 0\n", int64(1), byte(0))
@@ -285,13 +285,13 @@ func FuzzRead(f *testing.F) {
 		log.Write(Stdout, []byte("more\n"))
 		log.Close()
 		x, err := s.Head("e1")
-		if size := int64(len(text)) + 5; err != nil || x.Totals == nil || x.Totals.Kept != size || x.told() != size {
-			t.Errorf("opened again: %+v, %v", x, err)
+		if size := int64(len(text)) + 5; err != nil || x.Totals == nil || x.Totals.Kept != size || x.covered() != size {
+			t.Errorf("reopened: %+v, %v", x, err)
 		}
 	})
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRefusesUnknownNamesAndLinks(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	for _, exec := range []string{"", "e1", "../e1", "e1.log", strings.Repeat("e", 200)} {
 		if _, err := s.Open(exec); !errors.Is(err, fs.ErrNotExist) {
@@ -310,7 +310,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestSearchEndsInTime(t *testing.T) {
+func TestSearchStopsWithContext(t *testing.T) {
 	r := filled(t, strings.Repeat("line\n", 1<<20))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

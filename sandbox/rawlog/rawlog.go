@@ -1,40 +1,38 @@
-// Package rawlog keeps what commands print: one file a run, the raw bytes of
-// both streams in the order of their arrival, written as they come, and beside
-// it an index that says which bytes are which stream's and when they came. A log
-// can be read while it is written and after whatever end of its writer: by
-// lines, from the end, of one stream, or where a pattern matches.
+// Package rawlog stores the output of commands on disk. Each run has a log file
+// with the raw bytes of both streams in order of arrival, and an index file that
+// records which stream each byte belongs to and when it arrived. A log can be
+// read while it is written, and after its writer has ended or crashed: by line
+// range, from the end, by stream, or by pattern.
 //
-// The package does not shorten, mask or interpret anything, and it never fails
-// or delays a run for the sake of its log: where the disk does not take the
-// bytes they are counted, and the counts say so. It knows no owners: who may
-// read what is the caller's to say.
+// The package does not shorten, mask or interpret the output. It never fails or
+// delays a run: if the disk does not accept the bytes, they are only counted, and
+// the log's Stats say so. It does not check ownership: the caller decides who may
+// read a log.
 //
-// The caller must give each run a name of its own that is not the box's to
-// choose, call Write from one goroutine, Close every Log that it created, and
-// have Tend run, which deletes what is old or too much. Logs hold whatever
-// commands print, secrets too: Dir belongs outside of every directory that a
-// box can see.
+// The caller must give each run a unique name that the box cannot choose, call
+// Write from one goroutine, Close every Log that it created, and run Tend, which
+// deletes old logs and enforces the size limit. Logs contain whatever commands
+// print, including secrets, so Dir must be outside every directory that a box can
+// see.
 //
 // # Files
 //
-// A run named X has two files in the store's directory, both readable by their
-// owner only, both only ever appended to, neither ever used for another run:
+// A run named X has two files in the store's directory. Both are readable by
+// their owner only, both are append-only, and neither is reused for another run:
 //
-//	X.log   the first bytes of the run's output, exactly as they came
-//	X.idx   what there is to know about them
+//	X.log   the first bytes of the run's output, unchanged
+//	X.idx   the index of those bytes
 //
-// X.log ends at the first byte that was not kept. Before that it may have gaps:
-// where nobody took what a run printed while its server was away, and too much
-// came for the box to hold. They take no room in it, and the index tells where
-// they are.
+// X.log ends at the first byte that was not stored. It may have gaps before that:
+// a run can print more than its box can buffer while its server is away. A gap
+// takes no space in X.log; the index records where it is.
 //
 // # Index
 //
-// X.idx is text in UTF-8, made of records. A record is a line: a letter, a
-// space, its content, a line feed. What follows the last line feed is a record
-// that was not written to its end, and is ignored. So is a record whose letter
-// the reader does not know, and a key that it does not know in a JSON object:
-// both can be added to.
+// X.idx is UTF-8 text that consists of records. A record is one line: a letter, a
+// space, its content, a line feed. A reader ignores text after the last line feed,
+// which is an incomplete record, and also records with an unknown letter and
+// unknown keys in a JSON object. So the format can be extended.
 //
 //	h {"exec":"…","box":"…","owner":"…","cmd":"…","cmdBytes":9,"dir":"…","note":"…","start":"…"}
 //	o BYTES LINES AT
@@ -44,56 +42,57 @@
 //	x {"status":"exited","code":1,"signal":"","tookMs":2210}
 //	z {"bytes":9,"lines":2,"kept":9,"reason":""}
 //
-// h is the head, always the first record: who ran what, where, and when it
-// began (RFC 3339). owner is the caller's word for whose run it is, and note what
-// it wants to find here again. cmd and dir hold 16 KiB at most, cut between two
-// characters; cmdBytes is the command's whole length.
+// h is the head and always the first record: who ran which command, where, and
+// when it began (RFC 3339). owner and note are the caller's own values. owner,
+// cmd, dir and note hold at most 16 KiB each, cut between two characters; cmdBytes
+// is the full length of the command.
 //
-// o, e and m are spans: the next BYTES bytes of the log were printed to
-// standard output (o), standard error (e) or to both (m), hold LINES line
-// feeds, and began to arrive AT milliseconds after the start. All three are
-// decimal numbers without sign. The first span begins at the log's first byte
-// and each later one where the span before it ended, so their sums are offsets
-// and line numbers, and a line is found by reading one span of the log.
+// o, e and m are spans. A span says that the next BYTES bytes of the log were
+// printed to standard output (o), standard error (e) or both (m), contain LINES
+// line feeds, and began to arrive AT milliseconds after the start. All three are
+// unsigned decimal numbers. The first span begins at the log's first byte, each
+// later one where the previous span ended. So sums over the spans are offsets and
+// line numbers, and a reader finds any line by reading one span of the log.
 //
-// A span of one stream takes up what arrives for it within 100 ms, to about
-// 256 KiB. Once the spans fill 1 MiB they turn coarse: each then takes up
-// 256 KiB whatever the stream and the time, and is an m where both streams had
-// part in it. So exact attribution ends where a command has changed streams
-// some fifty thousand times, and no command can make its index large.
+// A span of one stream holds what arrives within 100 ms, up to about 256 KiB.
+// Once the spans fill 1 MiB they become coarse: each then holds 256 KiB of any
+// stream and time, and is an m if it contains both streams. So exact attribution
+// ends after about fifty thousand changes of stream, and no command can make its
+// index large.
 //
-// g is a gap: so many bytes and line feeds were printed here that are not in the
-// log. It is written before any byte behind it, so the size of the log and its gaps
-// always say how much of the output is accounted for. Lines are counted without
-// it: line 7 is the seventh of X.log.
+// g is a gap: this many bytes and line feeds were printed here and are not in the
+// log. It is written before any byte that follows it, so the size of the log and
+// its gaps always add up to the output accounted for. Line numbers do not count
+// gaps: line 7 is the seventh line of X.log.
 //
-// x is the end of the command itself, at most once: how it ended, its exit code
-// or its signal, how long it took in milliseconds. Spans behind it were printed by processes
-// that it left behind. z is the last record: how many bytes and lines were
-// printed in all, how many bytes of them the log has, and why not more.
+// x is the end of the command itself and occurs at most once: its status, its exit
+// code or signal, and its duration in milliseconds. Later spans were printed by
+// processes that the command left behind. z is the last record: the number of
+// bytes and lines printed in all, the number of bytes stored, and why some are
+// missing.
 //
 // # Reading
 //
-// Both files can be read while they are written. Log bytes are there as soon
-// as they came; the index is at most a second behind, but for a coarse span,
-// which is written when it is full. Log bytes behind the last span are of a
-// stream not told yet. An index without z belongs to a run whose output is
-// still awaited, or to a server that did not live to write it. Nothing is
-// synced: after a power failure either file may be the shorter one, and spans
-// beyond the log's end count for nothing.
+// Both files can be read while they are written. Log bytes are visible as soon as
+// they arrive. The index is at most one second behind, except for a coarse span,
+// which is written when it is full. The stream of log bytes after the last span is
+// not known yet. An index without z belongs to a run that may still print, or to a
+// server that died before it wrote z. Nothing is synced: after a power failure
+// either file may be the shorter one, and readers ignore spans beyond the log's
+// end.
 //
-// A run that outlived its writer goes on in the same files, if it was not over:
-// what is behind the last whole record of the index is cut off, and the bytes that
-// it was behind become m spans.
+// A run that outlives its writer continues in the same files, unless z was
+// written: an incomplete last record of the index is cut off, and the bytes that
+// the index did not cover yet become m spans.
 //
-// The files of the next runs may be there before them, empty and locked, and are
-// deleted where those do not come.
+// The files of upcoming runs may be created in advance. They are empty and locked,
+// and are deleted if those runs do not begin.
 //
 // # Deletion
 //
-// The files of a run are deleted together, X.log first. Where the system has
-// it, X.idx is locked (flock) for as long as its run may print: another process
-// that shares the directory leaves both alone then.
+// The files of a run are deleted together, X.log first. On systems with flock,
+// X.idx is locked for as long as its run may print. Other processes that share the
+// directory then leave both files alone.
 package rawlog
 
 import (
@@ -104,56 +103,57 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Store is a directory of raw logs. It is used like http.Server: set its
-// fields, then call. Its methods may be called from several goroutines.
+// A Store is a directory of raw logs. It is used like http.Server: set its
+// fields, then call its methods. The methods are safe for concurrent use.
 type Store struct {
 	Dir      string
-	MaxRun   int64         // bytes kept of one run; 0: 64 MiB
-	MaxTotal int64         // bytes that all files may take, see Tend; 0: 1 GiB
-	MaxAge   time.Duration // after which a run that is over is deleted; 0: 7 days
-	Logger   *slog.Logger  // nil: nobody is told of failing disks
+	MaxRun   int64         // bytes stored of one run; 0: 64 MiB
+	MaxTotal int64         // size limit of all files together, see Tend; 0: 1 GiB
+	MaxAge   time.Duration // age after which an ended run is deleted; 0: 7 days
+	Logger   *slog.Logger  // gets disk errors; nil: discards them
 
-	grown atomic.Int64 // bytes kept since a sweep was last asked for
+	grown atomic.Int64 // bytes stored since the last requested sweep
 
-	spares      sync.Once          // makes the next two
-	sparesAsked chan func() string // has a token when there is to be a spare, see Prepare
-	sparesReady chan *spare
+	prepareOnce  sync.Once          // makes the next two
+	prepareAsked chan func() string // holds a request of Prepare
+	prepared     chan *preparedLog
 
 	mu         sync.Mutex
-	logs       map[string]*Log // those being written
-	ages       ager            // of files
-	sweepAsked chan struct{}   // has a token when there is much to look over
+	logs       map[string]*Log // logs being written
+	ages       ager            // ages of files
+	sweepAsked chan struct{}   // holds a request for an early sweep
 }
 
-// Meta is what is known about a run before it begins.
+// Meta describes a run before it begins.
 type Meta struct {
-	Exec  string    // names the run and its files: letters, digits, - and _
+	Exec  string    // name of the run and its files: letters, digits, - and _
 	Box   string    // the box that it runs in
-	Owner string    // whose it is
+	Owner string    // owner of the run, set by the caller
 	Cmd   string    // the command, as given
 	Dir   string    // its working directory in the box
-	Note  string    // the caller's own, for whoever opens the log again; 16 KiB at most
+	Note  string    // the caller's own data, at most 16 KiB; readers get it back
 	Start time.Time // zero: now
 }
 
-// Check makes the directory if need be and proves that logs can be made in it.
-// The error is a sentence that names the directory.
+// Check creates the directory if necessary and verifies that logs can be created
+// in it. The error names the directory.
 func (s *Store) Check() error {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the log directory %s (%w); choose one that this user may write to", s.Dir, cause(err))
 	}
 	info, err := os.Stat(s.Dir)
 	if err != nil {
-		return fmt.Errorf("cannot look at the log directory %s (%w)", s.Dir, cause(err))
+		return fmt.Errorf("cannot inspect the log directory %s (%w)", s.Dir, cause(err))
 	}
 	if exposed(info) {
-		return fmt.Errorf("the log directory %s may be written to by every user (mode %v), and logs hold what commands print; try: chmod go-w %s, or choose a directory of its own", s.Dir, info.Mode(), s.Dir)
+		return fmt.Errorf("the log directory %s is writable by every user (mode %v), and logs contain what commands print; try: chmod go-w %s, or choose a separate directory", s.Dir, info.Mode(), s.Dir)
 	}
 	probe, err := os.CreateTemp(s.Dir, ".check-*")
 	if err != nil {
@@ -162,9 +162,8 @@ func (s *Store) Check() error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// Create begins the log of a run. It never fails: where the disk does not let
-// it make the files, the Log counts what it is given, and its Stats say why
-// nothing was kept.
+// Create begins the log of a run. It never fails: if the files cannot be created,
+// the Log only counts what is written to it, and its Stats give the reason.
 func (s *Store) Create(m Meta) *Log {
 	l := s.newLog(m.Exec)
 	if err := l.makeFiles(); err != nil {
@@ -178,30 +177,29 @@ func (s *Store) newLog(exec string) *Log {
 	return &Log{store: s, exec: exec, logger: s.logger().With("exec", exec)}
 }
 
-// makeFiles makes the log's file and its index. Without an index a log is kept
-// all the same.
+// makeFiles creates the log file and its index. A failing index is not an error:
+// the log works without one.
 func (l *Log) makeFiles() error {
 	s := l.store
 	if !isName(l.exec) {
-		return fmt.Errorf("%q cannot name a log: it takes 1 to 128 letters, digits, - and _", l.exec)
+		return fmt.Errorf("log name %q is not valid, use 1 to 128 letters, digits, - and _", l.exec)
 	}
 	file, err := s.create(s.base(l.exec) + logExt)
 	if err != nil {
 		return err
 	}
 	l.path, l.file = file.Name(), file
-	s.begin(l.exec, l)
+	s.register(l)
 	if l.index.file, err = s.create(s.base(l.exec) + indexExt); err != nil {
-		l.logger.Warn("no index for a raw log", "err", err)
+		l.logger.Warn("cannot create the index of a raw log", "err", err)
 		return nil
 	}
-	claim(l.index.file)
+	lock(l.index.file)
 	return nil
 }
 
-// create makes a new file and never opens one that is there, nor anything that
-// a symbolic link points to. A directory that somebody cleaned away is made
-// again.
+// create creates a new file. It never opens an existing file or the target of a
+// symbolic link. If the directory has been removed, create makes it again.
 func (s *Store) create(path string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL | os.O_APPEND | noFollow
 	file, err := os.OpenFile(path, flags, 0o600)
@@ -211,25 +209,78 @@ func (s *Store) create(path string) (*os.File, error) {
 	return file, err
 }
 
-// The endings of a run's files.
+// The file name extensions of a run's files.
 const (
 	logExt   = ".log"
 	indexExt = ".idx"
 )
 
-// Path is the file of a run's log, there or not.
+// Path returns the path of a run's log file, whether it exists or not.
 func (s *Store) Path(exec string) string { return s.base(exec) + logExt }
 
-// base is the path of a run's files without their endings.
+// base returns the path of a run's files without the extension.
 func (s *Store) base(exec string) string { return filepath.Join(s.Dir, exec) }
 
-// open opens a file of the store for reading, never what a symbolic link
-// points to.
+// open opens a file of the store for reading. It does not follow a symbolic link.
 func open(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|noFollow, 0) }
 
 func (s *Store) maxRun() int64         { return cmp.Or(s.MaxRun, 64<<20) }
 func (s *Store) maxTotal() int64       { return cmp.Or(s.MaxTotal, 1<<30) }
 func (s *Store) maxAge() time.Duration { return cmp.Or(s.MaxAge, 7*24*time.Hour) }
+
+// writing returns the log of a run that this store writes, or nil.
+func (s *Store) writing(exec string) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logs[exec]
+}
+
+func (s *Store) register(l *Log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ages.observe(time.Now())
+	if s.logs == nil {
+		s.logs = map[string]*Log{}
+	}
+	s.logs[l.exec] = l
+}
+
+func (s *Store) unregister(l *Log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ages.observe(time.Now()) // the files' times are of the clock as it is set now
+	if s.logs[l.exec] == l {
+		delete(s.logs, l.exec)
+	}
+}
+
+// fileAge returns a function that computes the current age of a file from its
+// modification time.
+func (s *Store) fileAge() (age func(modified time.Time) time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ages.observe(now)
+	ages := ager{s.ages.began, slices.Clone(s.ages.settings)}
+	return func(modified time.Time) time.Duration { return ages.age(now, modified) }
+}
+
+// requestSweep makes Tend sweep the store now.
+func (s *Store) requestSweep() {
+	select {
+	case s.sweepRequests() <- struct{}{}:
+	default: // a request is pending already
+	}
+}
+
+func (s *Store) sweepRequests() chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sweepAsked == nil {
+		s.sweepAsked = make(chan struct{}, 1)
+	}
+	return s.sweepAsked
+}
 
 func (s *Store) logger() *slog.Logger {
 	if s.Logger == nil {
@@ -238,16 +289,16 @@ func (s *Store) logger() *slog.Logger {
 	return s.Logger
 }
 
-// isName keeps a run's name from being a path. As a regular expression with a
-// count it would be the most that the package does when a program starts.
+// isName reports whether s can name a run, so that no name is a path. A regular
+// expression with a count would dominate the package's start-up time.
 func isName(s string) bool {
 	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
 	})
 }
 
-// cause is err without the operation and the path, which the sentence around
-// it names.
+// cause returns err without the operation and the path, which the surrounding
+// message already names.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

@@ -43,8 +43,8 @@ func wantFile(t testing.TB, path, want string) {
 	}
 }
 
-// The clock of these tests is the bubble's: every arrival is known exactly.
-func TestRun(t *testing.T) {
+// The test uses the fake clock of synctest, so every arrival time is exact.
+func TestLogAndIndexOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		log := newStore(t).Create(rawlog.Meta{Exec: "e1", Box: "b1", Cmd: "make && make test", Dir: "/workspace", Start: start})
@@ -86,12 +86,12 @@ func TestRun(t *testing.T) {
 	})
 }
 
-func TestReadableWhileWritten(t *testing.T) {
+func TestIndexIsAtMostOneSecondBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newStore(t).Create(rawlog.Meta{Exec: "e1", Cmd: "sleep 9"})
 		defer log.Close()
 		if x := readIndex(t, log.Path()); x.Cmd != "sleep 9" || x.Spans != nil || x.Totals != nil {
-			t.Errorf("the index of a run that began is %+v", x)
+			t.Errorf("the index of a run that has just begun is %+v", x)
 		}
 		for i := range 3 {
 			log.Write(rawlog.Stderr, []byte("tick\n"))
@@ -111,11 +111,11 @@ func TestReadableWhileWritten(t *testing.T) {
 	})
 }
 
-func TestFilesAreOurs(t *testing.T) {
+func TestFilesArePrivate(t *testing.T) {
 	log := newStore(t).Create(rawlog.Meta{Exec: "e1"})
 	log.Close()
 	if runtime.GOOS == "windows" {
-		t.Skip("modes do not say who may read")
+		t.Skip("on Windows the mode does not tell who may read")
 	}
 	index := strings.TrimSuffix(log.Path(), ".log") + ".idx"
 	for path, want := range map[string]os.FileMode{
@@ -133,7 +133,7 @@ func TestFilesAreOurs(t *testing.T) {
 	}
 }
 
-func TestLimit(t *testing.T) {
+func TestMaxRunLimitsStoredBytes(t *testing.T) {
 	store := newStore(t)
 	store.MaxRun = 10
 	for _, test := range []struct {
@@ -163,9 +163,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A command that changes streams with every byte must not make its index
-// larger than its log can be.
-func TestAlternation(t *testing.T) {
+// A command that changes streams with every byte must not make its index large.
+func TestIndexStaysSmallWhenStreamsAlternate(t *testing.T) {
 	const writes = 300_000
 	log := newStore(t).Create(rawlog.Meta{Exec: "e1"})
 	for i := range writes {
@@ -191,8 +190,8 @@ func TestAlternation(t *testing.T) {
 	}
 }
 
-// Whatever arrives, the spans lie end to end over the whole log, and their
-// line feeds are the log's.
+// For any output, the spans cover the whole log without gap or overlap, and count
+// its line feeds.
 func TestSpansCoverLog(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	log := newStore(t).Create(rawlog.Meta{Exec: "e1"})
@@ -220,7 +219,7 @@ func TestSpansCoverLog(t *testing.T) {
 	}
 }
 
-func TestLongCommand(t *testing.T) {
+func TestLongCommandIsCutInIndex(t *testing.T) {
 	log := newStore(t).Create(rawlog.Meta{Exec: "e1", Cmd: strings.Repeat("é", 1<<19)})
 	log.Close()
 	x := readIndex(t, log.Path())
@@ -229,7 +228,7 @@ func TestLongCommand(t *testing.T) {
 	}
 }
 
-func TestInTheWay(t *testing.T) {
+func TestCreateNeverOpensExistingFiles(t *testing.T) {
 	victim := filepath.Join(t.TempDir(), "victim")
 	if err := os.WriteFile(victim, []byte("dear"), 0o600); err != nil {
 		t.Fatal(err)
@@ -255,13 +254,12 @@ func TestInTheWay(t *testing.T) {
 		}
 		wantFile(t, victim, "dear")
 		if _, err := os.Lstat(victim + "2"); err == nil {
-			t.Errorf("%s: it was followed", name)
+			t.Errorf("%s: the link was followed", name)
 		}
 	}
 }
 
-// The log does not depend on its index.
-func TestIndexInTheWay(t *testing.T) {
+func TestLogWorksWithoutIndex(t *testing.T) {
 	store := newStore(t)
 	if err := os.MkdirAll(filepath.Join(store.Dir, "e1.idx"), 0o700); err != nil {
 		t.Fatal(err)
@@ -276,7 +274,7 @@ func TestIndexInTheWay(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestCreateRefusesPathsAsNames(t *testing.T) {
 	for _, exec := range []string{"", ".", "..", "../e1", "a/b", `a\b`, "e1\n", "e 1", "é", strings.Repeat("e", 129)} {
 		store := newStore(t)
 		log := store.Create(rawlog.Meta{Exec: exec})
@@ -286,12 +284,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%q: path %q, stats %+v", exec, log.Path(), s)
 		}
 		if _, err := os.Stat(store.Dir); err == nil {
-			t.Errorf("%q made something", exec)
+			t.Errorf("%q created the directory", exec)
 		}
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckLeavesNoFiles(t *testing.T) {
 	store := newStore(t)
 	if err := store.Check(); err != nil {
 		t.Fatal(err)
@@ -301,11 +299,11 @@ func TestCheck(t *testing.T) {
 	}
 	left, err := os.ReadDir(store.Dir)
 	if err != nil || len(left) > 0 {
-		t.Errorf("the check left %v (%v)", left, err)
+		t.Errorf("Check left %v (%v)", left, err)
 	}
 }
 
-func TestCheckRefuses(t *testing.T) {
+func TestCheckRefusesUnusableDirectories(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -326,7 +324,7 @@ func TestCheckRefuses(t *testing.T) {
 		filepath.Join(locked, "logs"): "cannot make the log directory ",
 	} {
 		if runtime.GOOS == "windows" && dir != file || os.Geteuid() == 0 && strings.HasPrefix(dir, locked) {
-			continue // modes do not bind here
+			continue // modes do not restrict this user
 		}
 		err := (&rawlog.Store{Dir: dir}).Check()
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
@@ -335,7 +333,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-func TestDirectoryCleanedAway(t *testing.T) {
+func TestCreateRestoresRemovedDirectory(t *testing.T) {
 	store := newStore(t)
 	if err := store.Check(); err != nil {
 		t.Fatal(err)
@@ -349,7 +347,7 @@ func TestDirectoryCleanedAway(t *testing.T) {
 	wantFile(t, log.Path(), "here again")
 }
 
-func TestConcurrent(t *testing.T) {
+func TestConcurrentWriteFinishClose(t *testing.T) {
 	const writes = 2000
 	log := newStore(t).Create(rawlog.Meta{Exec: "e1"})
 	halfway := make(chan struct{})
@@ -367,7 +365,7 @@ func TestConcurrent(t *testing.T) {
 			<-halfway
 			log.Finish(rawlog.End{Status: "exited"})
 			if s := log.Stats(); s.Bytes != 5*s.Lines || s.Lost != 0 {
-				t.Errorf("figures of a moment do not agree: %+v", s)
+				t.Errorf("inconsistent stats: %+v", s)
 			}
 			log.Close()
 		})
@@ -384,8 +382,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// A server that is killed has nothing left to write.
-func TestKilled(t *testing.T) {
+// All output is in the file when a server is killed.
+func TestKilledServerLosesNoOutput(t *testing.T) {
 	const dir = "RAWLOG_TEST_DIR"
 	if d := os.Getenv(dir); d != "" {
 		log := (&rawlog.Store{Dir: d}).Create(rawlog.Meta{Exec: "e1", Cmd: "make"})
@@ -395,10 +393,10 @@ func TestKilled(t *testing.T) {
 		select {}
 	}
 	store := newStore(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledServerLosesNoOutput$")
 	cmd.Env = append(os.Environ(), dir+"="+store.Dir)
 	if err := cmd.Run(); err == nil {
-		t.Fatal("it was not killed")
+		t.Fatal("the process was not killed")
 	}
 	path := filepath.Join(store.Dir, "e1.log")
 	wantFile(t, path, "last words")
@@ -407,10 +405,10 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-func TestLoggerIsTold(t *testing.T) {
-	var said bytes.Buffer
+func TestDiskErrorIsLoggedOnce(t *testing.T) {
+	var logged bytes.Buffer
 	store := newStore(t)
-	store.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	store.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	if err := os.MkdirAll(filepath.Join(store.Dir, "e1.log"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -419,13 +417,13 @@ func TestLoggerIsTold(t *testing.T) {
 		log.Write(rawlog.Stdout, []byte("lost"))
 	}
 	log.Close()
-	if n := strings.Count(said.String(), "exec=e1"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, &said)
+	if n := strings.Count(logged.String(), "exec=e1"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, &logged)
 	}
 }
 
-// BenchmarkShortRun is what a run's log costs that prints five bytes.
-// BenchmarkWriteFile is the least that a file costs on the same disk.
+// BenchmarkShortRun measures the log of a run that prints five bytes.
+// BenchmarkWriteFile measures one file on the same disk, for comparison.
 func BenchmarkShortRun(b *testing.B) {
 	store := newStore(b)
 	for i := 0; b.Loop(); i++ {

@@ -36,7 +36,7 @@ func sample(t testing.TB) []byte {
 	return text
 }
 
-func TestFormat(t *testing.T) {
+func TestIndexFormat(t *testing.T) {
 	const want = `h {"exec":"e1","box":"b1","cmd":"a\nb <&> \ufffd","cmdBytes":9,"dir":"/w","start":"2001-09-09T01:46:40.000000005Z"}
 o 4 1 0
 e 4 1 1000
@@ -50,8 +50,8 @@ z {"bytes":19,"lines":3,"kept":19}
 	}
 }
 
-// A server can end at any byte.
-func TestCutAnywhere(t *testing.T) {
+// A server can crash after any byte.
+func TestReadIndexCutAtAnyByte(t *testing.T) {
 	text := sample(t)
 	whole, _, err := readIndex(bytes.NewReader(text))
 	if err != nil {
@@ -69,7 +69,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestUnknownIsIgnored(t *testing.T) {
+func TestReadIndexIgnoresUnknownRecords(t *testing.T) {
 	text := "h {\"exec\":\"e1\",\"colour\":7}\nl 100 4000\no 4 1 0\n? what\n"
 	x, _, err := readIndex(strings.NewReader(text))
 	if err != nil || x.Exec != "e1" || len(x.Spans) != 1 {
@@ -77,22 +77,22 @@ func TestUnknownIsIgnored(t *testing.T) {
 	}
 }
 
-func TestDamaged(t *testing.T) {
+func TestReadIndexReportsDamage(t *testing.T) {
 	const head = "h {}\n"
 	for text, want := range map[string]string{
 		"":                                     "no head yet",
 		"h {}":                                 "no head yet",
-		"o 1 1 1\n":                            "line 1: the head",
-		head + head:                            "line 2: the head",
+		"o 1 1 1\n":                            "line 1: the head must be",
+		head + head:                            "line 2: the head must be",
 		head + "\n":                            "line 2: not a record",
 		head + "o\n":                           "line 2: not a record",
-		head + "o 1 1\n":                       "line 2: a span has three numbers",
-		head + "o 1 1 1\no 1 2 3\n":            "line 3: a span with more lines",
-		head + "o 1 1 1 1\n":                   "line 2: a span has three numbers",
-		head + "o 1  1\n":                      "line 2: a span has three numbers",
-		head + "o 8796093022209 0 0\n":         "line 2: a span has three numbers",
-		head + "o -1 0 0\n":                    "line 2: a span has three numbers",
-		head + "o 99999999999999999999 0 0\n":  "line 2: a span has three numbers",
+		head + "o 1 1\n":                       "line 2: a span must have three numbers",
+		head + "o 1 1 1\no 1 2 3\n":            "line 3: a span must not have more lines",
+		head + "o 1 1 1 1\n":                   "line 2: a span must have three numbers",
+		head + "o 1  1\n":                      "line 2: a span must have three numbers",
+		head + "o 8796093022209 0 0\n":         "line 2: a span must have three numbers",
+		head + "o -1 0 0\n":                    "line 2: a span must have three numbers",
+		head + "o 99999999999999999999 0 0\n":  "line 2: a span must have three numbers",
 		head + "x what\n":                      "line 2: invalid character",
 		head + "z [1]\n":                       "line 2: json",
 		head + strings.Repeat("y", maxRecord):  "line 2: bufio: buffer full",

@@ -12,30 +12,29 @@ import (
 	"sort"
 )
 
-// maxLine is how much of one line is looked at. What is beyond it is neither
-// searched nor shown, but counted.
+// maxLine bounds the part of a line that is searched and shown. The rest is only
+// counted.
 const maxLine = 256 << 10
 
-// A Reader reads the log of a run as it was when the Reader was opened. Where a
-// line begins is told by the index, so reading some costs the same in a log of
-// any size. It is not safe for use by several goroutines.
+// A Reader reads the log of a run as it was when the Reader was opened. The index
+// tells where lines begin, so the cost of reading a range does not depend on the
+// size of the log. A Reader is not safe for concurrent use.
 type Reader struct {
-	Index // its Spans cover the whole log, those of unknown stream as Mixed ones
+	Index // its Spans cover the whole log; output of unknown stream is Mixed
 
-	file *os.File
-	size int64
-	open bool // the last line has no line feed
-	over bool // and it will never have one
-	buf  []byte
+	file    *os.File
+	size    int64
+	partial bool // the last line has no line feed
+	ended   bool // no more output will come
+	buf     []byte
 }
 
-// Open opens the log of a run for reading, over or not. An index that is
-// missing, damaged or behind costs only time: what it does not tell is found
-// out from the log itself. Where there is no such log the error is an
-// fs.ErrNotExist.
+// Open opens the log of a run for reading, whether the run has ended or not. If the
+// index is missing, damaged or incomplete, Open scans the log itself, which only
+// takes longer. If there is no such log, the error is an fs.ErrNotExist.
 func (s *Store) Open(exec string) (*Reader, error) {
 	if !isName(exec) {
-		return nil, fmt.Errorf("no run has the name %.140q: %w", exec, fs.ErrNotExist)
+		return nil, fmt.Errorf("no run is named %.140q: %w", exec, fs.ErrNotExist)
 	}
 	if l := s.writing(exec); l != nil {
 		l.flush()
@@ -44,7 +43,7 @@ func (s *Store) Open(exec string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{file: file, over: !s.Written(exec), buf: make([]byte, maxLine)}
+	r := &Reader{file: file, ended: !s.Written(exec), buf: make([]byte, maxLine)}
 	if err := r.measure(s.base(exec) + indexExt); err != nil {
 		file.Close()
 		return nil, err
@@ -52,34 +51,34 @@ func (s *Store) Open(exec string) (*Reader, error) {
 	return r, nil
 }
 
-// Head returns what is known of a run without reading its log.
+// Head returns the index of a run without opening its log.
 func (s *Store) Head(exec string) (*Index, error) {
 	if !isName(exec) {
-		return nil, fmt.Errorf("no run has the name %.140q: %w", exec, fs.ErrNotExist)
+		return nil, fmt.Errorf("no run is named %.140q: %w", exec, fs.ErrNotExist)
 	}
 	return ReadIndex(s.base(exec) + indexExt)
 }
 
-// Close lets go of the log.
+// Close closes the log.
 func (r *Reader) Close() error { return r.file.Close() }
 
-// Bytes returns how many bytes the log has.
+// Bytes returns the size of the log.
 func (r *Reader) Bytes() int64 { return r.size }
 
-// Lines returns how many lines that is, the last one with or without its line
-// feed.
+// Lines returns the number of lines in the log. A last line without line feed
+// counts.
 func (r *Reader) Lines() int64 {
-	if r.open {
+	if r.partial {
 		return r.feeds() + 1
 	}
 	return r.feeds()
 }
 
-// ReadAt reads the bytes themselves.
+// ReadAt reads raw bytes of the log.
 func (r *Reader) ReadAt(p []byte, off int64) (int, error) { return r.file.ReadAt(p, off) }
 
-// measure finds out what the log consists of. The index is read first, so that
-// the log has all that it tells of.
+// measure reads the index and the size of the log. It reads the index first, so
+// that the log has all the bytes that the index covers.
 func (r *Reader) measure(index string) error {
 	if x, _ := ReadIndex(index); x != nil {
 		r.Index = *x
@@ -100,13 +99,13 @@ func (r *Reader) measure(index string) error {
 	if _, err := r.file.ReadAt(last, r.size-1); err != nil {
 		return err
 	}
-	r.open = last[0] != '\n'
+	r.partial = last[0] != '\n'
 	return nil
 }
 
-// complete adds spans for what the index does not tell of yet.
+// complete adds spans for the bytes that the index does not cover.
 func (r *Reader) complete() error {
-	for off := r.told(); off < r.size; off = r.told() {
+	for off := r.covered(); off < r.size; off = r.covered() {
 		p, err := r.at(off)
 		if err != nil {
 			return err
@@ -120,26 +119,25 @@ func (r *Reader) complete() error {
 
 func (s Span) end() int64 { return s.Off + s.Len }
 
-// at returns what stands at an offset below the size: as much as the buffer
-// holds, which is valid until the next call.
+// at reads as much as the buffer holds from an offset below the size. The result
+// is valid until the next call.
 func (r *Reader) at(off int64) ([]byte, error) {
 	n, err := r.file.ReadAt(r.buf[:min(int64(len(r.buf)), r.size-off)], off)
 	if n == 0 {
-		return nil, errors.Join(err, io.ErrUnexpectedEOF) // it was cut by somebody
+		return nil, errors.Join(err, io.ErrUnexpectedEOF) // the file was truncated meanwhile
 	}
 	return r.buf[:n], nil
 }
 
-// span returns which span the byte at an offset belongs to: the first one that
-// ends behind it. At the size of the log there is none, and its number is that
-// of the whole ones before it.
+// span returns the number of the span that contains an offset. For the size of the
+// log it returns the number of spans.
 func (r *Reader) span(off int64) int {
 	return sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].end() > off })
 }
 
-// offset returns where a line begins; of one that is not there, the size.
+// offset returns where a line begins, or the size if there is no such line.
 func (r *Reader) offset(line int64) (int64, error) {
-	feeds := line - 1 // that come before it
+	feeds := line - 1 // line feeds before it
 	if feeds <= 0 {
 		return 0, nil
 	}
@@ -147,11 +145,11 @@ func (r *Reader) offset(line int64) (int64, error) {
 	if i == len(r.Spans) {
 		return r.size, nil
 	}
-	return r.behindFeed(r.Spans[i].Off, feeds-r.Spans[i].Line)
+	return r.afterFeed(r.Spans[i].Off, feeds-r.Spans[i].Line)
 }
 
-// behindFeed returns the offset behind the nth line feed from an offset on.
-func (r *Reader) behindFeed(off, n int64) (int64, error) {
+// afterFeed returns the offset after the nth line feed, counted from an offset.
+func (r *Reader) afterFeed(off, n int64) (int64, error) {
 	for off < r.size {
 		p, err := r.at(off)
 		if err != nil {
@@ -168,8 +166,8 @@ func (r *Reader) behindFeed(off, n int64) (int64, error) {
 	return r.size, nil
 }
 
-// lineEnd returns the offset of the first line feed from an offset on, or the
-// size. Spans without one it passes over unread.
+// lineEnd returns the offset of the first line feed at or after an offset, or the
+// size. It skips spans without a line feed unread.
 func (r *Reader) lineEnd(off int64) (int64, error) {
 	for i := r.span(off); i < len(r.Spans); i = r.span(off) {
 		if r.Spans[i].Feeds == 0 {
@@ -189,26 +187,26 @@ func (r *Reader) lineEnd(off int64) (int64, error) {
 	return r.size, nil
 }
 
-// A row is a line as it stands in the log.
+// A row is a line of the log.
 type row struct {
 	number int64
 	off    int64
 	text   []byte // its beginning, without the line feed; valid until the next row
-	len    int64  // all of it
+	len    int64  // of the whole line
 	ended  bool   // it has its line feed
 	lost   int64  // bytes that are missing within it or before it
 }
 
-// each calls f for the rows from a line on, until it returns false. Of a stream
-// that is not 0 it passes over stretches where nothing was printed there.
+// each calls f for the rows from a line on, until f returns false. If stream is not
+// 0, it skips spans that have no output of the stream.
 func (r *Reader) each(ctx context.Context, line int64, stream Stream, f func(row) bool) error {
 	off, err := r.offset(line)
 	for more := true; more && err == nil; {
 		if to := r.skip(line, stream); to > line {
 			line = to
-			var there int64
-			there, err = r.offset(line)
-			off = max(off, there)
+			var start int64
+			start, err = r.offset(line)
+			off = max(off, start)
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -221,8 +219,8 @@ func (r *Reader) each(ctx context.Context, line int64, stream Stream, f func(row
 	return err
 }
 
-// rows calls f for the rows that the buffer holds, at least one, and returns
-// where to go on.
+// rows calls f for the rows that the buffer holds, at least one, and returns the
+// position of the next one.
 func (r *Reader) rows(line, off int64, f func(row) bool) (nextLine, nextOff int64, more bool, err error) {
 	p, err := r.at(off)
 	if err != nil {
@@ -236,9 +234,9 @@ func (r *Reader) rows(line, off int64, f func(row) bool) (nextLine, nextOff int6
 		line, off, p = line+1, off+int64(i)+1, p[i+1:]
 	}
 	if off > first && off+int64(len(p)) < r.size || len(p) == 0 {
-		return line, off, true, nil // the rest is read again, from its beginning
+		return line, off, true, nil // the next call reads the rest again, from its beginning
 	}
-	text := slices.Clone(p) // looking for its end takes the buffer
+	text := slices.Clone(p) // lineEnd overwrites the buffer
 	end, err := r.lineEnd(off + int64(len(p)))
 	more = err == nil && f(row{number: line, off: off, text: text, len: end - off, ended: end < r.size})
 	return line + 1, end + 1, more, err
@@ -253,14 +251,13 @@ func (r *Reader) lost(w row) (n int64) {
 	return n
 }
 
-// skip returns the first line from a line on that may have something of a
-// stream.
+// skip returns the first line at or after a line that may have output of a stream.
 func (r *Reader) skip(line int64, stream Stream) int64 {
 	if stream == 0 {
 		return line
 	}
 	i := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].Line+r.Spans[i].Feeds >= line })
-	for i < len(r.Spans) && !r.Spans[i].may(stream) {
+	for i < len(r.Spans) && !r.Spans[i].mayHold(stream) {
 		i++
 	}
 	if i == len(r.Spans) {
@@ -269,12 +266,12 @@ func (r *Reader) skip(line int64, stream Stream) int64 {
 	return max(line, r.Spans[i].Line+1)
 }
 
-// may reports whether a span may have something of a stream.
-func (s Span) may(stream Stream) bool { return s.Stream == stream || s.Stream == Mixed }
+// mayHold reports whether a span may have output of a stream.
+func (s Span) mayHold(stream Stream) bool { return s.Stream == stream || s.Stream == Mixed }
 
-// of returns what of a row was printed to a stream, and whether anything was:
-// where two streams share a line, the other one's part is missing.
-func (r *Reader) of(w row, stream Stream) (row, bool) {
+// onStream returns the part of a row that was printed to a stream, and whether there
+// is one. Two streams can share a line.
+func (r *Reader) onStream(w row, stream Stream) (row, bool) {
 	if stream == 0 {
 		return w, true
 	}
@@ -283,7 +280,7 @@ func (r *Reader) of(w row, stream Stream) (row, bool) {
 	any, end := false, w.off+int64(len(all))
 	for i := r.span(w.off); i < len(r.Spans) && r.Spans[i].Off <= end; i++ {
 		s := r.Spans[i]
-		if s.may(stream) {
+		if s.mayHold(stream) {
 			from, to := max(s.Off, w.off), min(s.end(), end)
 			w.text = append(w.text, all[from-w.off:to-w.off]...)
 			any = true

@@ -11,9 +11,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
-// died returns a store with the log as a writer leaves it that dies now, its index
-// cut after so many bytes.
-func died(t *testing.T, s *rawlog.Store, exec string, index int) *rawlog.Store {
+// crash returns a store with the log as it is if its writer dies now, with the index
+// cut to a length, or not cut if that is negative.
+func crash(t *testing.T, s *rawlog.Store, exec string, index int) *rawlog.Store {
 	t.Helper()
 	later := newStore(t)
 	if err := os.MkdirAll(later.Dir, 0o700); err != nil {
@@ -43,13 +43,12 @@ func reopen(t *testing.T, s *rawlog.Store, exec string) *rawlog.Log {
 	return l
 }
 
-// TestReopen goes on with a log twice, once over a gap: what its readers see is
-// one log.
-func TestReopen(t *testing.T) {
+// A log that is reopened twice, once with a gap, is one log for its readers.
+func TestReopenContinuesLog(t *testing.T) {
 	s := newStore(t)
 	log := s.Create(rawlog.Meta{Exec: "e1", Box: "b1", Owner: "me", Cmd: "make", Note: "a note"})
 	log.Write(rawlog.Stdout, []byte("one\ntw"))
-	s = died(t, s, "e1", -1)
+	s = crash(t, s, "e1", -1)
 	log.Close()
 
 	log = reopen(t, s, "e1")
@@ -58,7 +57,7 @@ func TestReopen(t *testing.T) {
 		t.Errorf("reopened (-want +got):\n%s", diff)
 	}
 	if _, err := s.Reopen("e1"); err == nil {
-		t.Error("two write it")
+		t.Error("reopened a log that is being written")
 	}
 	log.Write(rawlog.Stderr, []byte("o\n"))
 	for _, bad := range [][2]int64{{8, 2}, {7, 2}, {20, 1}, {20, 15}, {-1, 0}} {
@@ -80,8 +79,8 @@ func TestReopen(t *testing.T) {
 	}
 	log.Finish(rawlog.End{Status: "exited"})
 	log.Close()
-	if _, err := s.Reopen("e1"); err == nil || !strings.Contains(err.Error(), "over") {
-		t.Errorf("one that is over: %v", err)
+	if _, err := s.Reopen("e1"); err == nil || !strings.Contains(err.Error(), "the run is over") {
+		t.Errorf("reopen a run that is over: %v", err)
 	}
 	wantFile(t, log.Path(), "one\ntwo\nrest\nlast\n")
 	x := readIndex(t, log.Path())
@@ -116,9 +115,9 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestReopenAnywhere cuts the index at every byte that a writer may have come to:
-// the log goes on, its lines and bytes are those of the file.
-func TestReopenAnywhere(t *testing.T) {
+// A log can be reopened whatever byte of the index its writer came to. Its counts
+// are those of the file.
+func TestReopenAfterCrashAtAnyByte(t *testing.T) {
 	s := newStore(t)
 	log := s.Create(rawlog.Meta{Exec: "e1"})
 	head, err := os.ReadFile(filepath.Join(s.Dir, "e1.idx"))
@@ -135,7 +134,7 @@ func TestReopenAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cut := range len(all) + 1 {
-		later := died(t, s, "e1", cut)
+		later := crash(t, s, "e1", cut)
 		log, err := later.Reopen("e1")
 		if (err == nil) != (cut >= len(head) && cut < len(all)) {
 			t.Fatalf("cut at %d of %d: %v", cut, len(all), err)
@@ -154,8 +153,8 @@ func TestReopenAnywhere(t *testing.T) {
 	}
 }
 
-// TestReopenFull sees that a log which is full when it is opened again counts on.
-func TestReopenFull(t *testing.T) {
+// A log that is full when it is reopened continues to count.
+func TestReopenFullLogCounts(t *testing.T) {
 	s := newStore(t)
 	log := s.Create(rawlog.Meta{Exec: "e1"})
 	log.Write(rawlog.Stdout, []byte("123456789\n"))
@@ -175,7 +174,7 @@ func TestReopenFull(t *testing.T) {
 	}
 }
 
-func TestReopenRefuses(t *testing.T) {
+func TestReopenRefusesDamagedFiles(t *testing.T) {
 	s := newStore(t)
 	log := s.Create(rawlog.Meta{Exec: "e1"})
 	log.Write(rawlog.Stdout, []byte("text"))
@@ -191,13 +190,15 @@ func TestReopenRefuses(t *testing.T) {
 		},
 		"damaged": func(dir string) error { return os.WriteFile(dir+"/e1.idx", []byte("h {}\ng {\"bytes\":-1}\n"), 0o600) },
 	} {
-		later := died(t, s, "e1", -1)
-		if err := spoil(later.Dir); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := later.Reopen("e1"); err == nil {
-			t.Errorf("%s: reopened", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			later := crash(t, s, "e1", -1)
+			if err := spoil(later.Dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := later.Reopen("e1"); err == nil {
+				t.Error("reopened")
+			}
+		})
 	}
 	for _, name := range []string{"", "../e1", "e2"} {
 		if _, err := s.Reopen(name); err == nil {

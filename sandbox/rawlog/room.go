@@ -1,7 +1,7 @@
 package rawlog
 
-// Space is what a file system has. One that makes its files as they are wanted, such
-// as btrfs, has as many as there are bytes for, and says 0 of all.
+// Space is the capacity of a file system. A file system without a fixed number of
+// inodes, such as btrfs, reports 0 for all and free files.
 type Space struct {
 	Free, All           int64 // in bytes
 	FreeFiles, AllFiles int64 // files and directories: inodes

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Room does not know, and lets everything in.
+// Room does not know the capacity and reports the maximum.
 func Room(string) (Space, error) { return Space{Free: math.MaxInt64, All: math.MaxInt64}, nil }
 
-// claim has nothing to do: where files have no such mark, one that is open
-// cannot be deleted, or only this process knows.
-func claim(*os.File) {}
+// lock does nothing: on systems without flock an open file cannot be deleted, or
+// only this process knows that it is being written.
+func lock(*os.File) {}
 
-func claimed(*os.File) bool { return false }
+func locked(*os.File) bool { return false }

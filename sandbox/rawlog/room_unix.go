@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// Room returns what a directory's file system has left for us, and what it has in
-// all. Where that cannot be told, there is no end to it.
+// Room returns the free and the total capacity of a directory's file system.
 func Room(dir string) (Space, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -19,12 +18,13 @@ func Room(dir string) (Space, error) {
 	return Space{Free: int64(s.Bavail) * block, All: int64(s.Blocks) * block, FreeFiles: int64(s.Ffree), AllFiles: int64(s.Files)}, nil
 }
 
-// claim marks a file as being written, for other processes and until it is
-// closed, also by the end of this process.
-func claim(f *os.File) { _ = flock(f, syscall.LOCK_EX) } // without it, only this process knows
+// lock marks a file as being written, for other processes. The lock ends when the
+// file is closed, also by the end of this process. If it fails, only this process
+// knows that it writes the file.
+func lock(f *os.File) { _ = flock(f, syscall.LOCK_EX) }
 
-// claimed reports whether somebody writes a file. Two may ask at once, and
-// neither must be taken for the writer.
-func claimed(f *os.File) bool { return errors.Is(flock(f, syscall.LOCK_SH), syscall.EWOULDBLOCK) }
+// locked reports whether a process writes a file. It asks for a shared lock, so
+// that two processes which ask at once do not take each other for the writer.
+func locked(f *os.File) bool { return errors.Is(flock(f, syscall.LOCK_SH), syscall.EWOULDBLOCK) }
 
 func flock(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tending returns a store that Tend looks after, and what ends that.
+// tending returns a store for which Tend runs, and a function that ends Tend.
 func tending(t *testing.T) (s *Store, end func()) {
 	s = &Store{Dir: t.TempDir()}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -21,15 +21,15 @@ func tending(t *testing.T) (s *Store, end func()) {
 	return s, end
 }
 
-// awaitPrepared returns a log that Prepare has asked for.
+// awaitPrepared requests a prepared log and waits for it.
 func awaitPrepared(t *testing.T, s *Store, draw func() string) *Log {
 	t.Helper()
 	s.Prepare(draw)
 	select {
-	case next := <-s.sparesReady:
+	case next := <-s.prepared:
 		return next.log
 	case <-time.After(5 * time.Second):
-		t.Fatal("no log was made ahead")
+		t.Fatal("no log was prepared in time")
 	}
 	return nil
 }
@@ -40,14 +40,14 @@ func names() func() string {
 	return func() string { n++; return fmt.Sprint("e", n) }
 }
 
-func TestPreparedIsAsCreated(t *testing.T) {
+func TestPreparedLogWorksLikeCreated(t *testing.T) {
 	s, _ := tending(t)
 	l := awaitPrepared(t, s, names())
 	if l.Exec() != "e1" || l.Path() != s.Path("e1") {
-		t.Fatalf("the first log is of %s, in %s", l.Exec(), l.Path())
+		t.Fatalf("the first log is named %s, at %s", l.Exec(), l.Path())
 	}
 	if !s.Written("e1") {
-		t.Error("another process may delete it")
+		t.Error("the log does not count as written, so another process may delete it")
 	}
 	start := time.Now()
 	l.Begin(Meta{Box: "b", Cmd: "make", Start: start})
@@ -59,22 +59,22 @@ func TestPreparedIsAsCreated(t *testing.T) {
 		t.Errorf("its index says %+v, %v", x, err)
 	}
 	if text, err := os.ReadFile(l.Path()); string(text) != "hello\n" || err != nil {
-		t.Errorf("it has %q, %v", text, err)
+		t.Errorf("the log has %q, %v", text, err)
 	}
 	if s.Written("e1") {
-		t.Error("it is over, and counts as written")
+		t.Error("a closed log counts as written")
 	}
 }
 
-func TestNothingIsMadeAheadThatNobodyTends(t *testing.T) {
+func TestPrepareWithoutTendCreatesNothing(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	s.Prepare(names())
 	if l := s.Prepared(); l != nil {
-		t.Errorf("there is %s", l.Exec())
+		t.Errorf("got the log %s", l.Exec())
 	}
 }
 
-func TestSparesAreFew(t *testing.T) {
+func TestTendDiscardsUnusedPreparedLogs(t *testing.T) {
 	s, end := tending(t)
 	draw := names()
 	for range 3 {
@@ -85,55 +85,56 @@ func TestSparesAreFew(t *testing.T) {
 	end()
 	list, err := s.List()
 	if err != nil || len(list) != 3 {
-		t.Errorf("of three runs there are the files of %d, %v", len(list), err)
+		t.Errorf("after three runs the store has the files of %d, %v", len(list), err)
 	}
 }
 
-func TestDiscard(t *testing.T) {
+func TestDiscardDeletesFiles(t *testing.T) {
 	s, end := tending(t)
 	awaitPrepared(t, s, names()).Discard()
 	end()
 	wantRuns(t, s)
 	if s.writing("e1") != nil {
-		t.Error("a log that was discarded counts as written")
+		t.Error("a discarded log counts as written")
 	}
 }
 
-// A log whose files somebody deleted, with their directory or without, is nobody's.
-func TestSpareCleanedAway(t *testing.T) {
+// Prepared does not return a log whose files were deleted, alone or with their
+// directory.
+func TestPreparedSkipsDeletedFiles(t *testing.T) {
 	s := &Store{Dir: filepath.Join(t.TempDir(), "logs")}
-	s.spares.Do(s.makeRoomForSpares)
-	s.addSpares(names())
+	s.prepareOnce.Do(s.makePrepared)
+	s.fillPrepared(names())
 	if err := os.Remove(s.base("e1") + indexExt); err != nil {
 		t.Fatal(err)
 	}
 	l := s.Prepared()
 	if l == nil || l.Exec() != "e2" {
-		t.Fatal("the second is not there")
+		t.Fatal("Prepared did not return the second log")
 	}
 	l.Discard()
-	s.addSpares(names())
+	s.fillPrepared(names())
 	if err := os.RemoveAll(s.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if l := s.Prepared(); l != nil {
-		t.Errorf("%s stands ready without its files", l.Exec())
+		t.Errorf("Prepared returned %s, whose files are deleted", l.Exec())
 	}
 }
 
-func TestSparesAreNotSwept(t *testing.T) {
+func TestSweepLeavesPreparedLogs(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), MaxTotal: 1}
-	s.spares.Do(s.makeRoomForSpares)
-	s.addSpares(names())
+	s.prepareOnce.Do(s.makePrepared)
+	s.fillPrepared(names())
 	age(t, s, "e1", 30*24*time.Hour)
 	if err := s.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l := s.Prepared()
 	if l == nil || l.Exec() != "e1" {
-		t.Fatal("a sweep took the first spare")
+		t.Fatal("a sweep deleted the first prepared log")
 	}
 	l.Discard()
-	s.discardSpares()
+	s.discardPrepared()
 	wantRuns(t, s)
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// keepRuns makes runs of a size that are over, each an hour older than the next.
-func keepRuns(t *testing.T, s *Store, size int, execs ...string) {
+// addRuns creates ended runs of a size, each an hour older than the next.
+func addRuns(t *testing.T, s *Store, size int, execs ...string) {
 	t.Helper()
 	for i, exec := range execs {
 		log := s.Create(Meta{Exec: exec})
@@ -51,9 +51,9 @@ func wantRuns(t *testing.T, s *Store, want ...string) {
 	}
 }
 
-func TestTooMuch(t *testing.T) {
+func TestSweepDeletesOldestBeyondMaxTotal(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), MaxTotal: 250 << 10}
-	keepRuns(t, s, 100<<10, "a", "b", "c", "d")
+	addRuns(t, s, 100<<10, "a", "b", "c", "d")
 	wantRuns(t, s, "a", "b", "c", "d")
 	if err := s.sweep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -61,29 +61,30 @@ func TestTooMuch(t *testing.T) {
 	wantRuns(t, s, "c", "d")
 }
 
-func TestTooOld(t *testing.T) {
+func TestSweepDeletesRunsBeyondMaxAge(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), MaxAge: 150 * time.Minute}
-	keepRuns(t, s, 10, "a", "b", "c")
+	addRuns(t, s, 10, "a", "b", "c")
 	if err := s.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantRuns(t, s, "b", "c")
 }
 
-// A thousand runs that print nothing take a thousand times two blocks.
-func TestSmallFilesCount(t *testing.T) {
+// A run without output counts as two blocks.
+func TestSweepCountsBlocksOfSmallFiles(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), MaxTotal: 5 * 2 * fileCost}
-	keepRuns(t, s, 1, "a", "b", "c", "d", "e", "f", "g")
+	addRuns(t, s, 1, "a", "b", "c", "d", "e", "f", "g")
 	if err := s.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantRuns(t, s, "c", "d", "e", "f", "g")
 }
 
-// What still runs is kept, be it the oldest: here, or in another process.
-func TestRunningIsKept(t *testing.T) {
+// A run that is still written here or by another process is not deleted, even if it
+// is the oldest.
+func TestSweepLeavesRunningLogs(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), MaxAge: time.Minute, MaxTotal: 1}
-	keepRuns(t, s, 10, "over")
+	addRuns(t, s, 10, "over")
 	ours, theirs := s.Create(Meta{Exec: "ours"}), (&Store{Dir: s.Dir}).Create(Meta{Exec: "theirs"})
 	for _, log := range []*Log{ours, theirs} {
 		log.Write(Stdout, []byte("once, long ago\n"))
@@ -101,7 +102,7 @@ func TestRunningIsKept(t *testing.T) {
 	wantRuns(t, s)
 }
 
-func TestOthersFilesAreKept(t *testing.T) {
+func TestSweepLeavesOtherFiles(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), MaxAge: time.Nanosecond}
 	outside := filepath.Join(t.TempDir(), "outside.log")
 	if err := os.WriteFile(outside, []byte("kept"), 0o600); err != nil {
@@ -127,22 +128,22 @@ func TestOthersFilesAreKept(t *testing.T) {
 	}
 }
 
-// Much output is not left lying until the next minute.
-func TestTend(t *testing.T) {
+// Tend does not wait for its next interval when the store grows fast.
+func TestTendSweepsEarlyWhenStoreGrows(t *testing.T) {
 	s := &Store{Dir: filepath.Join(t.TempDir(), "logs"), MaxTotal: 1 << 20}
 	ctx, cancel := context.WithCancel(t.Context())
 	var tending sync.WaitGroup
 	tending.Go(func() { s.Tend(ctx) })
 	defer tending.Wait()
 	defer cancel()
-	keepRuns(t, s, 600<<10, "a", "b", "c")
+	addRuns(t, s, 600<<10, "a", "b", "c")
 	deadline := time.Now().Add(30 * time.Second)
 	for i := 0; ; i++ {
 		if _, err := os.Stat(s.base("a") + logExt); errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nothing is deleted")
+			t.Fatal("no run was deleted in time")
 		}
 		s.Create(Meta{Exec: fmt.Sprint("more", i)}).Close()
 	}
@@ -151,7 +152,7 @@ func TestTend(t *testing.T) {
 	}
 }
 
-func TestWokenByChange(t *testing.T) {
+func TestChangedClosesOnWriteAndFinish(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	log := s.Create(Meta{Exec: "e1"})
 	for _, change := range []func(){
@@ -162,7 +163,7 @@ func TestWokenByChange(t *testing.T) {
 		changed := log.Changed()
 		select {
 		case <-changed:
-			t.Fatal("nothing has changed")
+			t.Fatal("the channel is closed before a change")
 		default:
 		}
 		change()
