@@ -189,7 +189,7 @@ func (b *Box) revive(k knownRun) (*Run, error) {
 		return nil, err
 	}
 	if has := log.Stats().Bytes; has > k.Bytes {
-		log.Leave()
+		log.Detach()
 		return nil, wire.Violation("%v of %s with %d bytes, and its log has %d", wire.Known, k.Tag, k.Bytes, has)
 	}
 	r := newRun(b, Command{
@@ -286,7 +286,7 @@ func (r *Run) leave() {
 	}
 	r.closed = true
 	r.mu.Unlock()
-	r.log.Leave()
+	r.log.Detach()
 	r.Box.history.leave(r)
 	close(r.over)
 }

@@ -508,7 +508,7 @@ func TestLyingOnComingBack(t *testing.T) {
 		m.Exec = NewID("e")
 		l := logs.Create(m)
 		l.Write(rawlog.Stdout, []byte(text))
-		if l.Leave(); over {
+		if l.Detach(); over {
 			l, err := logs.Reopen(m.Exec)
 			if err != nil {
 				t.Fatal(err)
@@ -630,7 +630,7 @@ func restore(t *testing.T, logs *rawlog.Store, exec string, m rawlog.Meta) {
 	m.Exec = exec
 	l := logs.Create(m)
 	l.Write(rawlog.Stdout, []byte("text"))
-	l.Leave()
+	l.Detach()
 }
 
 type leftStream struct {

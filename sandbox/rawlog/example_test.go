@@ -71,7 +71,7 @@ func ExampleStore_Reopen() {
 
 	run := store.Create(rawlog.Meta{Exec: "e1", Cmd: "make"})
 	run.Write(rawlog.Stdout, []byte("one\n"))
-	run.Leave()
+	run.Detach()
 
 	run, err = store.Reopen("e1")
 	if err != nil {

@@ -226,9 +226,9 @@ func (l *Log) Close() {
 	l.store.unregister(l)
 }
 
-// Leave closes the files of a log whose run continues. The index does not record
+// Detach closes the files of a log whose run continues. The index does not record
 // an end, so that Reopen can continue the log.
-func (l *Log) Leave() {
+func (l *Log) Detach() {
 	l.disk.Lock()
 	defer l.disk.Unlock()
 	if !l.stop() {

@@ -69,7 +69,7 @@ func TestReopenContinuesLog(t *testing.T) {
 		t.Error("did not skip")
 	}
 	log.Write(rawlog.Stdout, []byte("rest\nlast\n"))
-	log.Leave()
+	log.Detach()
 	log.Write(rawlog.Stdout, []byte("no more"))
 
 	log = reopen(t, s, "e1")
@@ -158,7 +158,7 @@ func TestReopenFullLogCounts(t *testing.T) {
 	s := newStore(t)
 	log := s.Create(rawlog.Meta{Exec: "e1"})
 	log.Write(rawlog.Stdout, []byte("123456789\n"))
-	log.Leave()
+	log.Detach()
 	s.MaxRun = 8
 	log = reopen(t, s, "e1")
 	log.Skip(20, 2, "a gap")
@@ -178,7 +178,7 @@ func TestReopenRefusesDamagedFiles(t *testing.T) {
 	s := newStore(t)
 	log := s.Create(rawlog.Meta{Exec: "e1"})
 	log.Write(rawlog.Stdout, []byte("text"))
-	log.Leave()
+	log.Detach()
 	for name, spoil := range map[string]func(dir string) error{
 		"no log":     func(dir string) error { return os.Remove(dir + "/e1.log") },
 		"no index":   func(dir string) error { return os.Remove(dir + "/e1.idx") },
