@@ -202,7 +202,7 @@ func TestFileRefusals(t *testing.T) {
 		"[secrets.give]\nA = \"file:/etc/passwd\"\n":                         "chmod 600 /etc/passwd",
 		"[env]\nA = \"x\"\n[secrets.give]\nA = \"env:HOME\"\n":               "A is in [env] too",
 		"[commands]\nallow = \"ls\"\n":                                       "line 2",
-		"commands.examples.ls = [\"ls\"]\n":                                  `the examples of "ls": no list has that entry`,
+		"commands.examples.ls = [\"ls\"]\n":                                  `the examples of "ls": no list has this entry`,
 		"commands.allow = [\"ls\"]\ncommands.examples.ls = [\"ls; rm x\"]\n": `the examples of "ls": "ls; rm x" is denied: command not in whitelist: rm`,
 		"[exec\n":                               "end table name",
 		"network = \"host\"\n":                  `"host" is not one of none, bridge`,

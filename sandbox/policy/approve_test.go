@@ -1,9 +1,12 @@
 package policy
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
-// A user's word allows programs that are not listed, and nothing else.
-func TestCheckAsked(t *testing.T) {
+// Approval allows programs that are not listed, and nothing else.
+func TestApprovalReplacesListEntriesOnly(t *testing.T) {
 	lists := Commands{Allow: []string{"ls", "git status"}, Deny: []string{"npm publish", "shutdown"}}
 	for cmd, want := range map[string]bool{
 		"ls":                              true,
@@ -13,33 +16,35 @@ func TestCheckAsked(t *testing.T) {
 		"FOO=1 terraform apply | tail -1": true,
 		"find . -exec rm {} +":            true,
 
-		"npm publish":                        false, // is denied, wherever it stands
+		"npm publish":                        false, // denied anywhere in a line
 		"rm -rf build; npm publish":          false,
 		"rm $(npm publish)":                  false,
 		"find . -exec shutdown {} +":         false,
 		"npm 'publish'":                      false,
 		"npm $x":                             false, // may be what is denied
-		"$x":                                 false, // shows nobody what runs
+		"$x":                                 false, // does not show what runs
 		"eval rm":                            false,
 		"rm &":                               false,
 		"rm >.git/hooks/pre-commit":          false,
-		"rm (":                               false, // is no command
-		"rm <<<x":                            false, // means another thing to another shell
-		"rm \x1b[2K":                         false, // looks like another
+		"rm (":                               false, // not a command
+		"rm <<<x":                            false, // differs between shells
+		"rm \x1b[2K":                         false, // looks like another command
 		"rm \u202e":                          false,
 		"LD_PRELOAD=x rm":                    false,
 		"rm " + string(make([]byte, 20<<10)): false,
 	} {
-		if err := lists.CheckAsked(cmd, nil); (err == nil) != want {
-			t.Errorf("%.40q: %v", cmd, err)
-		}
+		t.Run(fmt.Sprintf("%.20q", cmd), func(t *testing.T) {
+			if err := lists.CheckAsked(cmd, nil); (err == nil) != want {
+				t.Errorf("%.40q: %v", cmd, err)
+			}
+		})
 	}
 	for _, lists := range []Commands{lists, {Allow: []string{"ls"}}} {
 		if lists.CheckAsked("rm", map[string]string{"LD_PRELOAD": "x"}) == nil {
-			t.Errorf("%v: a variable that chooses what code runs passed", lists)
+			t.Errorf("%v: LD_PRELOAD is allowed", lists)
 		}
 		if lists.CheckAsked("rm &", nil) == nil {
-			t.Errorf("%v: what the rule refuses passed", lists)
+			t.Errorf("%v: a background command is allowed", lists)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// usageOption finds -x, --long and what follows in a line of git's usage.
+// usageOption matches -x, --long and the text after them in a line of git's usage.
 var usageOption = regexp.MustCompile(`^ {4}(?:-(\w)(?:, )?)?(?:--(?:\[no-\])?([a-z][a-z0-9-]*))?(\[| ?<| \(|=| [\[{a-z]|  |$)`)
 
-// TestTheTableHasTheValuesOfGit compares the table with what git says of itself:
-// an option that is in both takes a value in both, or in neither.
-func TestTheTableHasTheValuesOfGit(t *testing.T) {
+// The table and the usage texts of git agree on the arity of every option that both
+// have.
+func TestArityOfGitOptionsMatchesUsage(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		missing(t, "git")
 	}
@@ -26,7 +26,7 @@ func TestTheTableHasTheValuesOfGit(t *testing.T) {
 	}
 	for _, name := range names {
 		o, ok := gitOptions(name)
-		if !ok || name == "rev-list" { // its usage is a text by hand
+		if !ok || name == "rev-list" { // its usage is not generated
 			continue
 		}
 		cmd := exec.Command("git", append(strings.Fields(name), "-h")...)
@@ -50,11 +50,11 @@ func TestTheTableHasTheValuesOfGit(t *testing.T) {
 		}
 	}
 	if compared < 300 {
-		t.Errorf("git told of %d options only", compared)
+		t.Errorf("the usage texts of git have only %d options", compared)
 	}
 }
 
-// takes says what a grammar has of a letter and a long option.
+// takes returns the arity of a letter and of a long option in a grammar.
 func (o options) takes(letter, long string) (kinds [2]string) {
 	switch {
 	case letter == "":

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// builtin judges two builtins that bash lets evaluate a name. With -v, test and
-// printf take a[$(…)] for an element of an array and run what is in it, and
-// printf's %n sets any variable. A value of -v can come from an expansion.
+// builtin checks two builtins of bash that can evaluate a name. With -v, test and
+// printf read a[$(…)] as an array element and run the command in it, and %n of
+// printf sets any variable. The -v can come from an expansion.
 func builtin(words []word) error {
 	switch words[0].text {
 	case "test", "[":
 		if !harmlessTest(words) {
-			return denied(`Write it such as [ -f "$x" ] or [ "$x" = y ], with all that expands in quotes.`, "these arguments of %s are not allowed", words[0].text)
+			return denied(`Write it as in [ -f "$x" ] or [ "$x" = y ], with every expansion in quotes.`, "these arguments of %s are not allowed: an expansion in them could run code", words[0].text)
 		}
 	case "printf":
 		if !harmlessPrintf(words[1:]) {
-			return denied(`Write it such as printf '%s\n' "$x".`, "these arguments of printf are not allowed: the format must be known, and -v and %%n set variables")
+			return denied(`Write it as in printf '%s\n' "$x".`, "these arguments of printf are not allowed: the format must be constant, and -v and %%n set variables")
 		}
 	}
 	return nil
 }
 
-// harmlessSet reports whether set only chooses when the line ends and what it
-// prints. Other options give variables to programs, or change the words of the line.
+// harmlessSet reports whether set only controls when the line ends and what the
+// shell prints. Its other options export variables or change the words of the line.
 func harmlessSet(words []word) bool {
 	if len(words) < 2 || !words[0].plain || words[0].text != "set" {
 		return false
@@ -83,7 +83,7 @@ func harmlessPrintf(args []word) bool {
 	return len(args) == 0 || args[0].static && args[0].single && !convertsN(args[0].text)
 }
 
-// convertsN reports whether a format has %n, with whatever flags.
+// convertsN reports whether a format has %n, with any flags.
 func convertsN(format string) bool {
 	for {
 		_, rest, ok := strings.Cut(format, "%")

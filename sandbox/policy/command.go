@@ -9,36 +9,36 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Commands says which command lines may run. The zero value lets everything run.
+// Commands decides which command lines may run. The zero value allows everything.
 //
-// A command line runs only if it parses, and every simple command anywhere in it
-// begins, word by word, with an entry of Allow. What the check does not know it
-// refuses; over any of its limits it refuses too. The string that was checked
-// must be the string that is run, byte for byte.
+// A command line is allowed only if it parses and every simple command in it
+// begins, word by word, with an entry of Allow. The check refuses what it does not
+// know and what exceeds its limits. The caller must run the checked string, byte
+// for byte.
 //
-// That states what is meant to run and stops accidents. Where an allowed program
-// runs other programs by its nature, as make and go test do, it runs what the
-// workspace says, and only the box confines that.
+// The lists state intent and prevent accidents. An allowed program that runs other
+// programs by design, such as make or go test, runs what the workspace says, and
+// only the box confines it.
 type Commands struct {
-	// Allow lists the beginnings of commands: "ls", "go test". The entry
+	// Allow lists the first words of allowed commands: "ls", "go test". The entry
 	// "default" stands for the entries of DefaultCommands. An empty list allows
-	// every program that Deny does not name.
+	// every program that Deny does not list.
 	Allow []string
 
-	// Deny lists beginnings that do not run although Allow has them: with "npm"
-	// allowed, "npm publish".
+	// Deny lists the first words of commands that are denied although Allow has
+	// them: "npm publish" if "npm" is allowed.
 	Deny []string
 
 	// Release lists variables that may be set to any value although they are not
 	// known to be harmless, such as GOFLAGS.
 	Release []string
 
-	// Examples has, by an entry of Allow or Deny, commands that must be allowed
-	// or denied. They are checked by Validate.
+	// Examples lists, for an entry of Allow or Deny, commands that must be allowed
+	// or denied. Validate checks them.
 	Examples map[string][]string
 }
 
-// DefaultCommands returns what the entry "default" stands for.
+// DefaultCommands returns the entries that "default" stands for.
 func DefaultCommands() []string {
 	return []string{
 		"go test", "go build", "go run", "go vet", "go mod tidy",
@@ -47,12 +47,12 @@ func DefaultCommands() []string {
 		"make", "cargo build", "cargo test", "cargo run",
 		"ls", "cat", "grep", "find", "head", "tail", "wc", "cut", "tr", "sort", "uniq", "diff", "basename", "dirname",
 		"pwd", "cd", "echo", "printf", "true", "false", "test", "[", "sleep", "time", "date", "which", "nproc",
-		"mkdir", "tee", // write what they are told to, as make and python do
+		"mkdir", "tee", // write to any path, as make and python do
 		"git status", "git diff", "git log",
 	}
 }
 
-// A Denial is why a command may not run, and what would be accepted instead.
+// A Denial says why a command may not run, and what would be accepted instead.
 type Denial struct {
 	Reason string
 	Accept string
@@ -69,7 +69,7 @@ func denied(accept, format string, args ...any) error {
 	return &Denial{Reason: fmt.Sprintf(format, args...), Accept: accept}
 }
 
-// shorten keeps a long word of a command from filling a reply.
+// shorten cuts a long word of a command, so that it does not fill a reply.
 func shorten(text string) string {
 	const most = 100
 	if len(text) <= most {
@@ -82,7 +82,8 @@ func shorten(text string) string {
 func (c Commands) Unlimited() bool { return len(c.Allow)+len(c.Deny) == 0 }
 
 // Check returns nil if cmd may run with the variables of env added to its
-// environment, and else a *Denial. With lists that Validate refuses nothing may.
+// environment, or else a *Denial. If the lists are not valid, it denies every
+// command.
 func (c Commands) Check(cmd string, env map[string]string) error {
 	if c.Unlimited() {
 		return nil
@@ -90,10 +91,10 @@ func (c Commands) Check(cmd string, env map[string]string) error {
 	return c.check(cmd, env)
 }
 
-// CheckAsked returns nil if cmd may run on the word of a user who has seen it,
-// and else a *Denial. That word stands in for an entry of Allow and for nothing
-// else: what Deny has, what no list may have, and what is refused because it
-// cannot be judged, nobody is to be asked about.
+// CheckAsked returns nil if cmd may run with the approval of a user who has seen
+// it, or else a *Denial. Approval replaces an entry of Allow and nothing else. The
+// caller must not ask for approval of a command that CheckAsked denies: Deny has
+// it, it uses a name that no list may have, or it cannot be checked.
 func (c Commands) CheckAsked(cmd string, env map[string]string) error {
 	if err := c.CheckEnv(env); err != nil {
 		return err
@@ -104,17 +105,17 @@ func (c Commands) CheckAsked(cmd string, env map[string]string) error {
 
 func (c Commands) check(cmd string, env map[string]string) error {
 	if err := c.validate(); err != nil {
-		return denied("Correct the list.", "the list of commands is wrong: %v", err)
+		return denied("Correct the lists.", "the command lists are not valid: %v", err)
 	}
 	if err := c.CheckEnv(env); err != nil {
 		return err
 	}
 	r := c.rules()
-	if err := gate(cmd); err != nil {
+	if err := checkText(cmd); err != nil {
 		return err
 	}
-	// A shell of one kind reads some strings otherwise than one of the other.
-	// Both readings must parse, and both must be allowed.
+	// bash and POSIX shells read some strings differently. Both readings must parse,
+	// and both must be allowed.
 	for _, lang := range []syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX} {
 		k := &checker{rules: r, src: cmd, lang: lang, budget: &budget{}}
 		for name, value := range env {
@@ -133,7 +134,7 @@ func (c Commands) check(cmd string, env map[string]string) error {
 }
 
 // CheckEnv returns nil if commands may run with these variables added to their
-// environment, and else a *Denial.
+// environment, or else a *Denial.
 func (c Commands) CheckEnv(env map[string]string) error {
 	if c.Unlimited() {
 		return nil
@@ -144,30 +145,30 @@ func (c Commands) CheckEnv(env map[string]string) error {
 			return err
 		}
 		if callsMake(env[name]) && !slices.Contains(r.release, name) {
-			return denied("Give it in a file.", "the variable %s may not have a value with $(…) or ${…} in it: make would run that", name)
+			return denied("Pass the value in a file.", "the value of the variable %s must not contain $(…) or ${…}: make would run it", name)
 		}
 	}
 	return nil
 }
 
-// Validate reports whether the lists make sense and the examples hold. A
-// configuration is checked with it once, when it is read.
+// Validate checks the entries of the lists and the examples. Call it once, when the
+// configuration is read.
 func (c Commands) Validate() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
 	for _, entry := range slices.Sorted(maps.Keys(c.Examples)) {
-		if err := c.holds(entry); err != nil {
+		if err := c.checkExamples(entry); err != nil {
 			return fmt.Errorf("the examples of %q: %w", entry, err)
 		}
 	}
 	return nil
 }
 
-func (c Commands) holds(entry string) error {
+func (c Commands) checkExamples(entry string) error {
 	wanted := slices.Contains(expand(c.Allow), entry)
 	if !wanted && !slices.Contains(c.Deny, entry) {
-		return fmt.Errorf("no list has that entry")
+		return fmt.Errorf("no list has this entry")
 	}
 	for _, cmd := range c.Examples[entry] {
 		switch err := c.Check(cmd, nil); {
@@ -188,7 +189,7 @@ func (c Commands) validate() error {
 	}
 	for _, name := range c.Release {
 		if !syntax.ValidName(name) {
-			return fmt.Errorf("%q is not the name of a variable", name)
+			return fmt.Errorf("%q is not a valid variable name", name)
 		}
 	}
 	return nil
@@ -201,22 +202,22 @@ func validEntry(entry string) error {
 	}
 	first := words[0]
 	switch {
-	case never(first):
-		return fmt.Errorf("cannot be listed: %s runs or changes what no list can judge", first)
+	case neverListed(first):
+		return fmt.Errorf("cannot be listed: %s can run code or change names that no list can check", first)
 	case first != "time" && syntax.IsKeyword(first), strings.ContainsRune("-+", rune(first[0])), strings.Contains(first, "="):
-		return fmt.Errorf("does not begin with the name of a program")
+		return fmt.Errorf("must begin with the name of a program")
 	}
 	for _, word := range words {
 		if !isPlain(word) {
-			return fmt.Errorf("has the word %q, which a shell would not take as it stands; use letters, digits and %s", word, plainMarks)
+			return fmt.Errorf("has the word %q, which a shell would not read literally; use letters, digits and %s", word, plainMarks)
 		}
 	}
 	return nil
 }
 
-// never tells the names that no list may have: builtins of shells that run
-// text, load code, or change what a name or a variable means.
-func never(name string) bool {
+// neverListed reports whether a name must not be in any list: it is a shell builtin
+// that runs text, loads code, or changes the meaning of a name or variable.
+func neverListed(name string) bool {
 	switch name {
 	case "eval", "exec", "source", ".", "command", "builtin", "alias", "trap", "hash", "enable", "set", "shopt", "export", "read", "unset",
 		"declare", "typeset", "local", "readonly", "nameref", "let", "coproc", "getopts", "mapfile", "readarray",
@@ -226,8 +227,8 @@ func never(name string) bool {
 	return false
 }
 
-// plainMarks are the characters beside letters and digits that mean themselves
-// to every shell, wherever they stand in a word.
+// plainMarks are the characters, besides letters and digits, that every shell reads
+// literally anywhere in a word.
 const plainMarks = "_./:@%+,=-"
 
 func isPlain(word string) bool {
@@ -238,15 +239,15 @@ func isPlain(word string) bool {
 	return word == "[" || word != "" && !strings.ContainsFunc(word, other)
 }
 
-// rules are Commands, made ready for one check.
+// rules are Commands, prepared for one check.
 type rules struct {
-	allow   [][]string // entries by their words
-	deny    []ban
+	allow   [][]string // the words of each entry
+	deny    []denyRule
 	release []string
 }
 
 func (c Commands) rules() *rules {
-	return &rules{split(expand(c.Allow)), bans(c.Deny), c.Release}
+	return &rules{split(expand(c.Allow)), denyRules(c.Deny), c.Release}
 }
 
 func split(entries []string) (list [][]string) {
@@ -272,15 +273,15 @@ func expand(entries []string) (list []string) {
 	})
 }
 
-// program judges one program with its arguments by the lists alone.
+// program checks one program with its arguments against the lists only.
 func (r *rules) program(words []word) error {
 	first := words[0]
 	if !first.plain {
 		return denied("Write the name as it is in the list, without quotes, escapes, paths or expansions. "+r.accepts(""),
-			"the name of a command must be plain text: %s", first.raw)
+			"the name of a command must be plain text, got %s", first.raw)
 	}
-	if never(first.text) {
-		return denied(r.accepts(""), "command not in whitelist: %s; it can reach anything and is never allowed", first.text)
+	if neverListed(first.text) {
+		return denied(r.accepts(""), "command not in whitelist: %s; it can run any code and is never allowed", first.text)
 	}
 	if len(r.allow) > 0 && !r.lists(words) {
 		if err := r.globalOption(words); err != nil {
@@ -291,9 +292,9 @@ func (r *rules) program(words []word) error {
 	return r.notDenied(words)
 }
 
-// lists reports whether an entry allows a command. test stands for [ too, and true
-// for :. Options before the subcommand of git and go that are known to be harmless
-// do not hide it.
+// lists reports whether an entry allows a command. The entry test also allows [, and
+// true also allows :. Harmless options before the subcommand of git and go are
+// skipped.
 func (r *rules) lists(words []word) bool {
 	direct := func(words []word) bool {
 		return slices.ContainsFunc(r.allow, func(entry []string) bool { return begins(words, entry) })
@@ -313,8 +314,8 @@ func (r *rules) lists(words []word) bool {
 	return false
 }
 
-// globalOption says that an option is the trouble where a listed subcommand may
-// stand behind it.
+// globalOption returns an error about the options before a subcommand of git or go,
+// if these are why no entry allows the command.
 func (r *rules) globalOption(words []word) error {
 	known := slices.ContainsFunc(r.allow, func(entry []string) bool { return entry[0] == words[0].text })
 	if !known || !knowsSubcommands(words[0].text) || len(words) < 2 || !words[1].static {
@@ -324,7 +325,7 @@ func (r *rules) globalOption(words []word) error {
 	return err
 }
 
-// withoutGlobals returns what stands behind the options before a subcommand.
+// withoutGlobals returns the words after the options that precede a subcommand.
 func withoutGlobals(words []word) (rest []word, err error) {
 	rest = words[1:]
 	if words[0].text == "git" {
@@ -338,7 +339,8 @@ func withoutGlobals(words []word) (rest []word, err error) {
 	return rest, plainTo(words, rest)
 }
 
-// begins reports whether words begin with those of an entry, plainly written.
+// begins reports whether words begin with the words of an entry, written as plain
+// text.
 func begins(words []word, entry []string) bool {
 	if len(words) < len(entry) {
 		return false
@@ -351,8 +353,8 @@ func begins(words []word, entry []string) bool {
 	return true
 }
 
-// named names a program that is not listed with as many words as the longest
-// entry of the same program has, so that "go get" is not reported as "go".
+// named returns the name of an unlisted command, with as many words as the longest
+// entry of the same program has. So "go get" is not reported as "go".
 func (r *rules) named(words []word) string {
 	most := 1
 	for _, entry := range r.allow {
@@ -367,7 +369,7 @@ func (r *rules) named(words []word) string {
 	return strings.Join(name, " ")
 }
 
-// accepts says what of a program is allowed, or else what programs are.
+// accepts lists the allowed commands of a program, or all entries if it has none.
 func (r *rules) accepts(program string) string {
 	var same, all []string
 	for _, entry := range r.allow {

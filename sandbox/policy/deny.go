@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// A ban is an entry of Deny, made ready to be found in a command in other
-// spellings too: behind and between options, with letters of options in any order,
-// by an abbreviation or alias that the program itself takes.
-type ban struct {
+// A denyRule is an entry of Deny, prepared to match other spellings of a command
+// too: with options before and between the words, with option letters in any order,
+// and with the abbreviations and aliases of the program.
+type denyRule struct {
 	entry   []string   // its words
 	program string     // without a path
-	plain   [][]string // its words without options, as the program may be given them
+	plain   [][]string // its words without options, in each spelling
 	options []string
-	values  []string // the words behind options
+	values  []string // the words after options
 }
 
-func bans(entries []string) (list []ban) {
+func denyRules(entries []string) (list []denyRule) {
 	for _, entry := range split(entries) {
-		b := ban{entry: entry, program: base(entry[0])}
+		b := denyRule{entry: entry, program: base(entry[0])}
 		var plain []string
 		for i, w := range entry[1:] {
 			switch {
@@ -39,8 +39,8 @@ func bans(entries []string) (list []ban) {
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// notDenied refuses more than begins would find: no quoting hides a word from
-// it, and a word that cannot be known may be the one that is denied.
+// notDenied refuses commands that an entry of Deny may match. It matches quoted
+// words too, and a word whose value is unknown matches any word.
 func (r *rules) notDenied(words []word) error {
 	if len(r.deny) == 0 {
 		return nil
@@ -55,13 +55,13 @@ func (r *rules) notDenied(words []word) error {
 	return nil
 }
 
-// runners are programs that run the command in their arguments, and have no
-// grammar here. Which of their words begin it is unknown, so each may.
+// runners are programs without a grammar that run the command in their arguments.
+// It is unknown where that command begins, so each of their words may begin it.
 const runners = " sudo doas su runuser watch ionice chrt taskset flock npx bunx uvx pnpx pnpm yarn bun uv pipx poetry pipenv hatch mise direnv strace ltrace script unshare nsenter chroot setarch setpriv prlimit " +
 	"cpulimit firejail parallel entr xvfb-run dbus-run-session torsocks proxychains proxychains4 faketime fakeroot unbuffer rlwrap numactl perf valgrind systemd-run systemd-inhibit chpst busybox toybox ssh dotenv corepack caffeinate catchsegv "
 
-// commandsIn returns the commands that a command may be: itself, what a runner
-// runs, and the module that python is told to run.
+// commandsIn returns the commands that a command may run: itself, the arguments of a
+// runner, and the module in the arguments of python.
 func commandsIn(words []word) [][]word {
 	list := [][]word{words}
 	name := base(words[0].text)
@@ -82,7 +82,7 @@ func commandsIn(words []word) [][]word {
 
 func runsPackages(w word) bool { return w.text == "exec" || w.text == "x" || w.text == "exe" }
 
-// pythonModule returns what stands behind -m of python; nil if nothing does.
+// pythonModule returns the words after -m of python, or nil if there is none.
 func pythonModule(words []word) []word {
 	if name := base(words[0].text); !strings.HasPrefix(name, "python") && !strings.HasPrefix(name, "pypy") {
 		return nil
@@ -104,7 +104,7 @@ func pythonModule(words []word) []word {
 	return nil
 }
 
-func (b ban) finds(words []word) bool {
+func (b denyRule) finds(words []word) bool {
 	if len(words) == 0 || !b.starts(words[0]) {
 		return false
 	}
@@ -128,9 +128,9 @@ func (b ban) finds(words []word) bool {
 	return slices.ContainsFunc(b.plain, func(plain []string) bool { return b.follow(words, plain) })
 }
 
-// starts reports whether a word may be the name of the program, with a path or
-// with a version behind it.
-func (b ban) starts(w word) bool {
+// starts reports whether a word may be the name of the program, possibly with a path
+// or a version suffix.
+func (b denyRule) starts(w word) bool {
 	if mayBe(w, b.entry[0]) {
 		return true
 	}
@@ -151,17 +151,17 @@ func mayBegin(words []word, entry []string) bool {
 
 func mayBe(w word, text string) bool { return !w.static || w.glob >= 0 || w.text == text }
 
-// targets are programs that take any number of names, in any order.
+// targets are programs that accept any number of names in any order.
 const targets = " make gmake ninja rake gradle gradlew mvn mvnw just task tox nox ant scons "
 
-// knowsSubcommands tells the programs whose guard finds the subcommand, whatever
-// stands before it, and looks again.
+// knowsSubcommands reports whether the guard of a program finds the subcommand after
+// any options, and checks Deny again.
 func knowsSubcommands(program string) bool { return program == "git" || program == "go" }
 
-// follow reports whether the words of an entry may follow the program in their
-// order. A word behind an option may be its value, and behind an option that comes
-// first any may be: of a program without a grammar it is unknown.
-func (b ban) follow(words []word, plain []string) bool {
+// follow reports whether the words of an entry may follow the program in order. The
+// word after an option may be its value. After an option that comes first, any word
+// may be a value, since the arity of options is unknown without a grammar.
+func (b denyRule) follow(words []word, plain []string) bool {
 	known := knowsSubcommands(b.program)
 	anywhere := strings.Contains(targets, " "+b.program+" ")
 	if anywhere {
@@ -170,7 +170,7 @@ func (b ban) follow(words []word, plain []string) bool {
 		})
 	}
 	loose := !known && len(words) > 1 && dashes(words[1])
-	reached := make([]bool, len(plain)+1) // how many words of the entry have been found, in any reading
+	reached := make([]bool, len(plain)+1) // reached[n]: the first n words of the entry have been found, in some reading
 	reached[0] = true
 	value := false
 	for i, w := range words[1:] {
@@ -198,9 +198,9 @@ func (b ban) follow(words []word, plain []string) bool {
 	return reached[len(plain)]
 }
 
-// means reports whether the program takes a word that it is given as the at-th for
-// that of an entry.
-func (b ban) means(at int, given, entry string) bool {
+// means reports whether the program reads a given word, at position at, as the word
+// of an entry.
+func (b denyRule) means(at int, given, entry string) bool {
 	switch {
 	case given == entry:
 		return true
@@ -221,8 +221,8 @@ func cargoCommand(name string) string {
 	return name
 }
 
-// npmAliases are those of npm, by the command that they stand for; the other
-// commands follow. See its lib/utils/cmd-list.js.
+// npmAliases lists the commands of npm with their aliases, then the commands without
+// any. See lib/utils/cmd-list.js of npm.
 const npmAliases = `owner:author docs:home bugs:issues view:info,show,v search:find,s,se install:add,i,in,ins,inst,insta,instal,isnt,isnta,isntal,isntall uninstall:unlink,remove,rm,r,un rebuild:rb ls:list link:ln init:create,innit
 install-test:it install-ci-test:cit,clean-install-test,sit update:u,up,upgrade,udpate config:c test:tst,t dedupe:ddp run:run-script,rum,urn ci:clean-install,ic,install-clean,isntall-clean exec:x explain:why ll:la version:verison
 help:hlep dist-tag:dist-tags org:ogr adduser:add-user access approve-scripts audit cache completion deny-scripts deprecate diff doctor edit explore find-dupes fund get help-search install-scripts login logout outdated pack ping pkg prefix
@@ -230,8 +230,8 @@ profile prune publish query repo restart root sbom set shrinkwrap stage star sta
 
 var npmUpper = regexp.MustCompile(`[A-Z]`)
 
-// npmCommands returns the commands that npm may take a word for. It takes a
-// beginning that is clear; which are depends on its version.
+// npmCommands returns the commands that npm may read a word as. npm accepts any
+// unambiguous prefix; which prefixes are unambiguous depends on its version.
 func npmCommands(word string) (commands []string) {
 	word = npmUpper.ReplaceAllStringFunc(word, func(s string) string { return "-" + strings.ToLower(s) })
 	for line := range strings.FieldsSeq(npmAliases) {
@@ -248,8 +248,8 @@ func npmCommands(word string) (commands []string) {
 	return commands
 }
 
-// spellings returns the ways to say the words of an entry to docker, which has
-// most of its commands twice, and those words for every other program.
+// spellings returns the spellings of an entry's words. docker has two names for most
+// of its commands; for other programs the only spelling is the words themselves.
 func spellings(program string, plain []string) [][]string {
 	list := [][]string{plain}
 	if program != "docker" && program != "podman" && program != "nerdctl" || len(plain) == 0 {
@@ -281,16 +281,17 @@ system: info events`
 	return list
 }
 
-// oneDash are programs whose long options have one dash, so that their letters
-// are no options.
+// oneDash are programs whose long options have one dash, so that single letters of
+// a word are not options.
 const oneDash = " go find terraform tofu java javac openssl ffmpeg packer gcc clang "
 
-// sameOptions are letters and long options that mean one thing to most programs.
+// sameOptions are letters and long options that are the same option for most
+// programs.
 var sameOptions = map[string]string{"f": "force", "v": "verbose", "q": "quiet", "n": "dry-run", "a": "all", "y": "yes", "i": "interactive", "d": "delete"}
 
-// hasOption reports whether one option of an entry may be among the words, in any
-// of its forms: the letters of -rf in one word or in several, or as long ones.
-func (b ban) hasOption(given []word, option string) bool {
+// hasOption reports whether an option of an entry may be among the words in any
+// form: the letters of -rf in one word or several, or as long options.
+func (b denyRule) hasOption(given []word, option string) bool {
 	if strings.Contains(oneDash, " "+b.program+" ") {
 		name := strings.TrimLeft(option, "-")
 		return slices.ContainsFunc(given, func(w word) bool {
@@ -322,7 +323,7 @@ func (b ban) hasOption(given []word, option string) bool {
 	return true
 }
 
-func (b ban) hasLetter(given []word, letter, long string) bool {
+func (b denyRule) hasLetter(given []word, letter, long string) bool {
 	name, want, _ := strings.Cut(long, "=")
 	return slices.ContainsFunc(given, func(w word) bool {
 		bare, value, _ := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// An editor makes random commands of given ones, such as are near to what a
-// shell reads otherwise than a parser.
+// An editor makes random commands from given ones. They are near the cases that a
+// shell reads differently from a parser.
 type editor struct {
 	random *rand.Rand
 	seeds  []trial
@@ -39,7 +39,7 @@ func (e *editor) add(list Commands, cmds ...string) {
 	}
 }
 
-// shapes are commands that use much of what is allowed, to be edited.
+// shapes are seeds that use many allowed constructs.
 var shapes = []string{
 	"cat <<E\n${x}E\nls\nE\nls", "cat <<-'E' | wc\n\ta\\\n\tE\nls", "ls \"$(cat <<E\n$(ls)`ls`\nE\n)\" x", "cat <<\"E\"\n'\nE\nls '\n'",
 	"ls `ls \\`ls\\``", "ls \"`ls \\$x \\\\\\$x`\"", "ls \"${x:-$(ls)}${y#a}\" ${x:+'$(ls)'}", "ls \\\n -l \\\n && cat 'a\\\nb'",
@@ -49,7 +49,7 @@ var shapes = []string{
 	"ls \"a\\\"b\\$(ls)\\`ls\\`\"", "ls $'a' $\"b\" $ \"$\"", "ls 1>&2 2>&- <x >>/tmp/x", "cat <<A; cat <<B\na\nA\nb\nB",
 }
 
-// pieces are what an edit puts in.
+// pieces are texts that an edit inserts.
 var pieces = []string{
 	"evil x", "$(evil x)", "`evil x`", "\\`evil x\\`", "'$(evil x)'", "\"$(evil x)\"", "\n", ";", "&", "&&", "||", "|", "!", "(", ")", "{", "}", "'", "\"", "`", "\\", "\\\n", "$", "$(", "${", "}",
 	"${x:-", "${x#", "${x%", "${x:=", "#", " #", "<<E", "<<'E'", "<<-E", "\nE\n", "\nE", "E", "\\E", "<", ">", ">>", "<&", ">&", "2>", ">/tmp/x", "</dev/null", "~", "~-", "*", "?", "[", "]",
@@ -59,7 +59,7 @@ var pieces = []string{
 
 var token = regexp.MustCompile(`\w+|\s+|\W`)
 
-// allowed makes commands until the check allows one.
+// allowed generates commands until the check allows one.
 func (e *editor) allowed() trial {
 	for {
 		tr := e.seeds[e.random.IntN(len(e.seeds))]
@@ -77,8 +77,8 @@ func (e *editor) allowed() trial {
 	}
 }
 
-// command composes one that is all quotes, expansions and comments, with evil
-// wherever there should be data. depth bounds how far it is nested.
+// command composes a command of quotes, expansions and comments, with evil in every
+// place for data. depth bounds the nesting.
 func (e *editor) command(depth int) string {
 	if depth == 0 {
 		return "ls"
@@ -120,7 +120,7 @@ func (e *editor) word(depth int) string {
 	)
 }
 
-// quoted is what may stand in double quotes or a here-document.
+// quoted returns text for double quotes or a here-document.
 func (e *editor) quoted(depth int, not string) string {
 	if depth == 0 {
 		return e.junk("$`" + not)
@@ -138,7 +138,7 @@ func (e *editor) quoted(depth int, not string) string {
 	)
 }
 
-// junk is text that must stay data where it has none of the characters in not.
+// junk returns text without the characters in not, which must stay data.
 func (e *editor) junk(not string) string {
 	var b strings.Builder
 	for range e.random.IntN(4) {
@@ -161,15 +161,15 @@ func (e *editor) edit(cmd string) string {
 	at := e.random.IntN(len(words) + 1)
 	upTo := min(at+1+e.random.IntN(3), len(words))
 	switch e.random.IntN(8) {
-	case 0: // take out
+	case 0: // delete
 		words = slices.Delete(words, at, upTo)
 	case 1: // repeat
 		words = slices.Insert(words, e.random.IntN(len(words)+1), words[at:upTo]...)
-	case 2: // put in a part of another command
+	case 2: // insert a part of another command
 		other := token.FindAllString(e.seeds[e.random.IntN(len(e.seeds))].cmd, -1)
 		from := e.random.IntN(len(other))
 		words = slices.Insert(words, at, other[from:min(from+1+e.random.IntN(8), len(other))]...)
-	case 3: // quote, or enclose otherwise
+	case 3: // quote, or enclose in another way
 		pair := strings.Fields("' ' \" \" $( ) ` ` ${x:- } \"$( )\" \"${x:- }\" \"${x#' '}\" ( ) {a, }")
 		i := 2 * e.random.IntN(len(pair)/2)
 		words = slices.Insert(words, upTo, pair[i+1])

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// git judges a line of git by what its subcommand may be given. A subcommand that
-// is not in the table may be an alias, which is a command line, or one that runs
-// another program, as difftool does, and is refused.
+// git checks a line of git by the grammar of its subcommand. A subcommand that is not
+// in the table is refused: it may be an alias, which is a command line, or run
+// another program, as difftool does.
 //
-// git runs its hooks, and what .git/config of the workspace names.
+// git still runs its hooks and the programs in .git/config of the workspace.
 func (k *checker) git(words []word) error {
 	given, rest, err := gitGlobal(words)
 	if err != nil {
@@ -33,12 +33,12 @@ func (k *checker) git(words []word) error {
 		case len(rest) > 0 && !dashes(rest[0]) && slices.Contains(strings.Fields(verbs), rest[0].text):
 			name, rest = name+" "+rest[0].text, rest[1:]
 		case len(rest) > 0 && !dashes(rest[0]):
-			return denied("Allowed of git "+name+": "+verbs+".", "git %s %s is not one of those that are known to run no other program", name, rest[0].raw)
+			return denied("Allowed of git "+name+": "+verbs+".", "git %s %s is not allowed: it may run another program", name, rest[0].raw)
 		}
 	}
 	o, ok := gitOptions(name)
 	if !ok {
-		return denied("Use a subcommand such as git log, and write an alias out.", "git %s is not one of the subcommands that are known to run no program but git's own", name)
+		return denied("Use a subcommand such as git log instead of an alias.", "git %s is not allowed: it may run another program", name)
 	}
 	o.negated = true
 	given, operands, err := o.parse(rest)
@@ -46,7 +46,7 @@ func (k *checker) git(words []word) error {
 		return err
 	}
 	if verbs, ok := gitVerbs(name); ok && name != "stash" && len(operands) > 0 {
-		return denied("Write one of these first: "+verbs+".", "options of git %s before its verb are not allowed", name)
+		return denied("Write one of these first: "+verbs+".", "options of git %s are not allowed before its verb", name)
 	}
 	if err := gitShows(name, given); err != nil {
 		return err
@@ -54,12 +54,12 @@ func (k *checker) git(words []word) error {
 	return gitOperands(name, given, operands)
 }
 
-// plainTo sees that no pattern stands before rest or as its first word: the files
-// that it finds would move the words behind it.
+// plainTo refuses a pattern before rest or as its first word: the file names that it
+// expands to would move the words after it.
 func plainTo(words, rest []word) error {
 	for _, w := range words[:min(len(words)-len(rest)+1, len(words))] {
 		if !w.static || w.glob >= 0 {
-			return denied("Write it out.", "%s is not allowed before or as the subcommand of %s", w.raw, words[0].text)
+			return denied("Write it out.", "%s is not allowed before the subcommand of %s or as it", w.raw, words[0].text)
 		}
 	}
 	return nil
@@ -87,18 +87,18 @@ func judgeGitGlobal(g option) error {
 	switch g.name {
 	case "C":
 		if !inWorkspace(g.value) {
-			return denied("Name a path in the workspace, without ..", "git may not change to %s", g.value)
+			return denied("Name a path in the workspace, without ..", "git must not change to %s", g.value)
 		}
 	case "c":
 		if key, value, ok := strings.Cut(g.value, "="); !ok || !gitSetting(key, value) {
-			return denied("Allowed: user.name, user.email, color.ui, core.pager=cat and others that choose no program.", "the setting %s of git is not one that is known to be harmless", g.value)
+			return denied("Allowed: user.name, user.email, color.ui, core.pager=cat and others that choose no program.", "the setting %s of git is not known to be harmless", g.value)
 		}
 	}
 	return nil
 }
 
 // gitSetting reports whether a setting is known to choose no program and no file
-// that git would take settings from.
+// from which git reads settings.
 func gitSetting(key, value string) bool {
 	const yesNo = "true false"
 	key = strings.ToLower(key)
@@ -121,7 +121,7 @@ func isName(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// gitOperands judges what is neither an option nor the value of one.
+// gitOperands checks the words that are neither options nor their values.
 func gitOperands(name string, given []option, operands []word) error {
 	switch name {
 	case "clone", "fetch", "pull", "push", "ls-remote", "remote add", "remote set-url", "submodule add", "submodule set-url":
@@ -141,7 +141,7 @@ func gitOperands(name string, given []option, operands []word) error {
 	return nil
 }
 
-// gitConfig lets settings be read, and those be written that -c may set.
+// gitConfig allows reading settings, and writing those that -c may set.
 func gitConfig(given []option, operands []word) error {
 	for _, g := range given {
 		switch g.name {
@@ -151,7 +151,7 @@ func gitConfig(given []option, operands []word) error {
 	}
 	for _, w := range operands {
 		if !w.static || w.glob >= 0 {
-			return denied("Write it out.", "%s must be known beforehand: it says what git config does", w.raw)
+			return denied("Write it out.", "%s must be constant: it decides what git config does", w.raw)
 		}
 	}
 	switch {
@@ -162,10 +162,10 @@ func gitConfig(given []option, operands []word) error {
 	case len(operands) == 2 && gitSetting(operands[0].text, operands[1].text):
 		return nil
 	}
-	return denied("Allowed: --list, --get NAME, and to set user.name, user.email and others that choose no program.", "this use of git config is not allowed: a setting can choose what git runs")
+	return denied("Allowed: --list, --get NAME, and setting user.name, user.email and others that choose no program.", "this use of git config is not allowed: a setting can choose what git runs")
 }
 
-// gitVerbs returns the verbs of a subcommand that has some.
+// gitVerbs returns the allowed verbs of a subcommand, if it has verbs.
 func gitVerbs(name string) (verbs string, ok bool) {
 	switch name {
 	case "bisect":
@@ -209,8 +209,8 @@ const (
 		"multiple recurse-submodules? ipv4 ipv6 show-forced-updates refetch auto-maintenance auto-gc write-commit-graph write-fetch-head filter= "
 )
 
-// gitOptions returns the grammar of a subcommand. None of the options names a
-// program, a repository's directory, a template or a file to be written.
+// gitOptions returns the grammar of a subcommand. None of its options names a
+// program, a repository directory, a template or an output file.
 func gitOptions(name string) (o options, ok bool) {
 	strategy := map[string]string{"s": gitStrategies, "strategy": gitStrategies}
 	switch name {

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// gitShows judges the values that say how git shows a commit or a reference. Some
-// placeholders verify a signature, for which git starts gpg, so only those that are
-// known may be there. A name that is not git's own is looked up in the settings.
+// gitShows checks the formats in which git shows a commit or a reference. Some
+// placeholders verify a signature, for which git starts gpg, so only known ones are
+// allowed. A format name that git does not define is refused: git reads its meaning
+// from the settings.
 func gitShows(subcommand string, given []option) error {
 	refs := slices.Contains([]string{"branch", "tag", "for-each-ref", "ls-remote", "ls-files", "ls-tree"}, subcommand)
 	for _, g := range given {
@@ -25,8 +26,8 @@ func gitShows(subcommand string, given []option) error {
 			ok = harmlessGroup(g.value)
 		}
 		if !ok {
-			return denied("Use placeholders such as %h %an %ad %s %d, %(refname) and %(subject), or a name such as oneline. Write % as %% before a blank.",
-				"the value %s of --%s is not one that is known to start no program: git verifies signatures with gpg", g.value, g.name)
+			return denied("Use placeholders such as %h %an %ad %s %d, %(refname) and %(subject), or a name such as oneline. Write %% for a % before a blank.",
+				"the value %s of --%s is not allowed: it may start gpg to verify a signature", g.value, g.name)
 		}
 	}
 	return nil
@@ -35,8 +36,8 @@ func gitShows(subcommand string, given []option) error {
 // prettyNames are the formats of git itself, in full.
 const prettyNames = "oneline short medium full fuller reference email mboxrd raw"
 
-// placeholder matches what may stand behind a % in a format of commits. It has no
-// G, by which git would show a signature.
+// placeholder matches the text that is allowed after a % in a format of commits. It
+// excludes G, with which git shows a signature.
 var placeholder = regexp.MustCompile(`^(?:[-+ ]?(?:[HhTtPpnmdDsfbBeNS]|[ac][nNeElLdDrtiIsh]|g[DdnNeEs]|C(?:red|green|blue|reset|\([a-zA-Z0-9#, ]+\))|x[0-9a-fA-F]{2}|` +
 	`w\([0-9,]*\)|\((?:decorate|describe|trailers)(?::[^%()]*(?:%(?:x[0-9a-fA-F]{2}|n)[^%()]*)*)?\))|[<>]{1,2}\|?\([-0-9a-z, ]+\))`)
 
@@ -50,8 +51,8 @@ func harmlessPretty(format string) bool {
 	return harmlessPlaceholders(format)
 }
 
-// harmlessPlaceholders looks behind each %, whether or not git takes it for the
-// beginning of a placeholder.
+// harmlessPlaceholders checks the text after each %, whether or not git reads it as
+// the beginning of a placeholder.
 func harmlessPlaceholders(format string) bool {
 	for {
 		_, rest, ok := strings.Cut(format, "%")
@@ -70,14 +71,14 @@ func harmlessPlaceholders(format string) bool {
 	}
 }
 
-// harmlessGroup judges what shortlog counts by.
+// harmlessGroup checks the value by which shortlog groups commits.
 func harmlessGroup(by string) bool {
 	return by == "author" || by == "committer" || strings.HasPrefix(by, "trailer:") && !strings.Contains(by, "%") ||
 		(strings.HasPrefix(by, "format:") || strings.Contains(by, "%")) && harmlessPlaceholders(by)
 }
 
-// refField matches the fields of a reference or of a file of the index. It has no
-// signature among them.
+// refField matches the fields of a reference or of a file of the index, except
+// signature.
 var refField = regexp.MustCompile(`^\*?(?:refname|objecttype|objectsize|objectname|objectmode|deltabase|upstream|push|symref|HEAD|worktreepath|ahead-behind|is-base|tree|parent|numparent|object|type|tag|` +
 	`(?:author|committer|tagger|creator)(?:name|email|date)?|subject|body|trailers|contents|raw|flag|align|end|if|then|else|color|path|stage|eolinfo|eolattr|describe|version|v)(?::[^%()]*)?$`)
 

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// golang judges a line of the go command by the flags of its subcommand, which
-// may have one dash or two. -exec, -toolexec, -vettool and the like are in no
-// table. What follows -args goes to the test, and what follows the package of go
-// run to the program.
+// golang checks a line of the go command by the flags of its subcommand, which may
+// have one dash or two. -exec, -toolexec, -vettool and similar flags are in no table.
+// Words after -args belong to the test, and words after the package of go run to the
+// program.
 //
-// go runs tests, programs and generators of the workspace, and its C compiler.
+// go still runs tests, programs and generators of the workspace, and the C compiler.
 func (k *checker) golang(words []word) error {
 	rest := words[1:]
 	if len(rest) > 0 && strings.TrimLeft(rest[0].text, "-") != rest[0].text {
@@ -32,13 +32,13 @@ func (k *checker) golang(words []word) error {
 	name, rest := rest[0].text, rest[1:]
 	if name == "mod" || name == "tool" || name == "work" {
 		if len(rest) == 0 {
-			return denied("Name what go "+name+" is to do.", "go %s alone is not allowed", name)
+			return denied("Name a subcommand of go "+name+".", "go %s without a subcommand is not allowed", name)
 		}
 		name, rest = name+" "+rest[0].text, rest[1:]
 	}
 	flags, ok := goFlags(name)
 	if !ok {
-		return denied("Allowed of go: "+goNames+".", "go %s is not one of the subcommands whose options are known", name)
+		return denied("Allowed of go: "+goNames+".", "go %s is not allowed: its options are not known", name)
 	}
 	operands, err := goParse(name, flags, rest)
 	if err != nil {
@@ -47,7 +47,7 @@ func (k *checker) golang(words []word) error {
 	return goOperands(name, operands)
 }
 
-// goChdir reads -C, which may stand before the subcommand.
+// goChdir reads -C, which may come before the subcommand.
 func goChdir(words []word) (rest []word, err error) {
 	name, value, glued := strings.Cut(words[0].text, "=")
 	rest = words[1:]
@@ -60,8 +60,8 @@ func goChdir(words []word) (rest []word, err error) {
 	return rest, goValue("C", value)
 }
 
-// goParse returns the operands. No flag stands behind the first of them, but for
-// go test, and for go run, whose operands from there on are the program's.
+// goParse checks the flags and returns the operands. It stops at the first operand of
+// go run, since the words after it are the program's.
 func goParse(name, flags string, words []word) (operands []word, err error) {
 	known := strings.Fields(flags)
 	for len(words) > 0 {
@@ -80,15 +80,15 @@ func goParse(name, flags string, words []word) (operands []word, err error) {
 		words = words[1:]
 		switch {
 		case !slices.Contains(known, flag) && !slices.Contains(known, flag+"="):
-			return nil, denied("Leave it away; flags of the test itself go behind -args.", "the option %s of go %s is not one that is known to be harmless", w.raw, name)
+			return nil, denied("Remove it; flags of the test itself go after -args.", "the option %s of go %s is not known to be harmless", w.raw, name)
 		case slices.Contains(known, flag) && !glued:
 			continue
 		case !glued && len(words) == 0:
-			return nil, denied("Give it one.", "the option %s has no value", w.raw)
+			return nil, denied("Add a value.", "the option %s needs a value", w.raw)
 		case !glued:
 			next := words[0]
 			if dashes(next) && !strings.HasSuffix(flag, "flags") || next.glob >= 0 {
-				return nil, denied("Write "+w.raw+"=VALUE, quoted where needed.", "%s is not allowed behind %s: it may be an option", next.raw, w.raw)
+				return nil, denied("Write "+w.raw+"=VALUE, in quotes if necessary.", "%s is not allowed after %s: it may be an option", next.raw, w.raw)
 			}
 			value, words = next.text, words[1:]
 		}
@@ -110,8 +110,8 @@ const (
 		"loopclosure lostcancel methods nilfunc printf rangeloops shift sigchanyzer slog stdmethods stdversion stringintconv structtag testinggoroutine tests timeformat unmarshal unreachable unsafeptr unusedresult waitgroup "
 )
 
-// goFlags returns the flags of a subcommand; one with = takes a value, in the
-// same word or the next. The others have one only in the same word.
+// goFlags returns the flags of a subcommand. A flag with = takes a value in the same
+// word or the next; the others take one only in the same word.
 func goFlags(name string) (flags string, ok bool) {
 	switch name {
 	case "build":
@@ -135,13 +135,13 @@ func goFlags(name string) (flags string, ok bool) {
 	case "doc":
 		return "all c cmd short src u C=", true
 	case "env":
-		return "json changed C=", true // not -w and -u, which set what chooses code
+		return "json changed C=", true // not -w and -u: they change settings that choose code
 	case "version":
 		return "m v json", true
 	case "help":
 		return "", true
 	case "mod edit":
-		return "json print", true // the others write what chooses code
+		return "json print", true // the others change what chooses code
 	case "mod tidy":
 		return "e v x diff compat= go= C=", true
 	case "mod download":
@@ -166,7 +166,7 @@ func goFlags(name string) (flags string, ok bool) {
 	return "", false
 }
 
-// goValue judges the values that could name a program, or code from elsewhere.
+// goValue checks the values that could name a program, or code outside the workspace.
 func goValue(flag, value string) error {
 	ok := true
 	switch flag {
@@ -186,13 +186,13 @@ func goValue(flag, value string) error {
 		ok = isPlain(strings.ReplaceAll(value, " ", ","))
 	}
 	if !ok {
-		return denied("Allowed: a path in the workspace for -C; -s -w and -X NAME=VALUE for -ldflags; -N -l -m -S for -gcflags.", "the value %s of -%s is not one that is known to be harmless", value, flag)
+		return denied("Allowed: a path in the workspace for -C; -s -w and -X NAME=VALUE for -ldflags; -N -l -m -S for -gcflags.", "the value %s of -%s is not known to be harmless", value, flag)
 	}
 	return nil
 }
 
-// goLinks reports whether the flags of the linker only strip, or set variables.
-// An external linker would be a program.
+// goLinks reports whether linker flags only strip or set variables. An external
+// linker would be another program.
 func goLinks(value string) bool {
 	fields := goFields(value)
 	for i := 0; i < len(fields); i++ {
@@ -209,8 +209,8 @@ func goLinks(value string) bool {
 
 func isSetting(s string) bool { return s != "" && s[0] != '-' && strings.Contains(s, "=") }
 
-// goFields splits a value as go does: a field may be in quotes from its first
-// character on. Anything unclear becomes a field that is nothing known.
+// goFields splits a value as go does: a field may begin with a quote. A field with an
+// unclosed quote is returned as it is, so that no check accepts it.
 func goFields(s string) (fields []string) {
 	for {
 		s = strings.TrimLeft(s, " \t\n\r")
@@ -245,7 +245,7 @@ func goOperands(name string, operands []word) error {
 	}
 	for _, w := range operands {
 		if strings.Contains(w.text, "@") {
-			return denied("Name packages of the workspace.", "%s is not allowed for go: it would run code from elsewhere", w.raw)
+			return denied("Name packages of the workspace.", "%s is not allowed for go: it would run code from outside the workspace", w.raw)
 		}
 	}
 	return nil

@@ -18,21 +18,21 @@ import (
 )
 
 var (
-	grammarRuns  = flag.Int("grammar", 300, "how many random lines, of those that are allowed, real git, tar, find and others run")
-	grammarTool  = flag.String("grammar.tool", "", "the only program that runs lines; go, which compiles its library first, is run only so")
-	grammarCache = flag.String("grammar.cache", "", "the directory of go's build cache, which the next run finds full; empty means one of the test's own")
+	grammarRuns  = flag.Int("grammar", 300, "how many allowed random lines the real git, tar, find and others run")
+	grammarTool  = flag.String("grammar.tool", "", "test only this program; go, which compiles its library first, is tested only if named here")
+	grammarCache = flag.String("grammar.cache", "", "the directory of go's build cache, for reuse by the next run; empty: a new one")
 )
 
-// TestGrammarsMeetTheRealPrograms asks the programs themselves. Random lines of
-// their options, with a canary or another option for each value, are judged, and
-// those that are allowed are run: no canary may be started. So a table that has
-// the arity of an option wrong, or one that runs what it is given, is found.
-func TestGrammarsMeetTheRealPrograms(t *testing.T) {
+// The test generates random lines of the programs' options, with a canary or another
+// option for each value, and runs those that are allowed: they must not start a
+// canary. So it finds a table that has the arity of an option wrong, or an option
+// that runs its value.
+func TestAllowedLinesStartNoOtherProgram(t *testing.T) {
 	seed := *oracleSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("the same lines again: -oracle.seed=%d", seed)
+	t.Logf("to repeat these lines: -oracle.seed=%d", seed)
 	var left, ran, made, well atomic.Int64
 	left.Store(int64(*grammarRuns))
 	var workers sync.WaitGroup
@@ -52,11 +52,11 @@ func TestGrammarsMeetTheRealPrograms(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("ran %d lines of %d that were made; %d ended well", ran.Load(), made.Load(), well.Load())
+	t.Logf("ran %d of %d generated lines; %d succeeded", ran.Load(), made.Load(), well.Load())
 }
 
-// TestGrammarsSeeCanaries is the control: lines that are refused start one.
-func TestGrammarsSeeCanaries(t *testing.T) {
+// This is the control: the bench detects a canary that a refused line starts.
+func TestBenchDetectsCanaries(t *testing.T) {
 	b := newBench(t)
 	lines := []string{
 		"git grep -e -- '-O./canary;'", "git --no-pager grep -GO./canary x", "git fetch -o -- --upload-pack=./canary .", "git clone -u ./canary . new", "git -c alias.x='!canary' x", "git ls-remote --upload-pack=canary .",
@@ -73,23 +73,23 @@ func TestGrammarsSeeCanaries(t *testing.T) {
 			t.Errorf("%q is allowed", line)
 		}
 		if strings.Contains(line, "submodule") {
-			continue // wants a submodule to run anything
+			continue // runs nothing without a submodule
 		}
 		if len(b.started(t, line)) == 0 {
-			t.Errorf("%q starts a canary, and nothing is seen", line)
+			t.Errorf("%q should start a canary, but the bench detects none", line)
 		}
 	}
 }
 
-// TestFormatsMeetTheRealGit makes formats of pieces, and has git show a signed
-// commit by those that are allowed: gpg is not started.
-func TestFormatsMeetTheRealGit(t *testing.T) {
+// The test generates formats from pieces, and git shows a signed commit in those that
+// are allowed: it must not start gpg.
+func TestAllowedFormatsStartNoGpg(t *testing.T) {
 	b := newBench(t)
 	seed := *oracleSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("the same formats again: -oracle.seed=%d", seed)
+	t.Logf("to repeat these formats: -oracle.seed=%d", seed)
 	g := &lineMaker{random: rand.New(rand.NewPCG(seed, 0))}
 	var lines []string
 	for ran := 0; ran < *grammarRuns/2; {
@@ -105,20 +105,20 @@ func TestFormatsMeetTheRealGit(t *testing.T) {
 	}
 	for batch := range slices.Chunk(lines, 25) {
 		if len(b.started(t, strings.Join(batch, " ; "))) > 0 {
-			t.Errorf("gpg is started by one of %q", batch)
+			t.Errorf("one of these lines starts gpg: %q", batch)
 		}
 	}
 	t.Logf("ran %d formats of %d", len(lines), g.made)
 }
 
-// A bench is a directory with a repository, and a PATH of the programs that the
-// grammars judge beside canaries, which write down that they were started.
+// A bench is a directory with a repository, and a PATH of the guarded programs and of
+// canaries, which log that they were started.
 type bench struct {
 	dir   string
 	cache string // of go's builds
 	tools []string
 	runs  int
-	well  int // runs that ended well, and so did what their options say
+	well  int // runs that succeeded
 }
 
 const canaryProgram = "#!/bin/sh\necho \"$0 $*\" >>%s/log\nexit 0\n"
@@ -178,8 +178,8 @@ func (b *bench) canary(t testing.TB, name string) {
 	must(t, os.Chmod(filepath.Join(b.dir, name), 0o755))
 }
 
-// repository makes the directory that lines run in from time to time; they
-// change it.
+// repository creates the directory that lines run in. It is called again from time to
+// time, since lines change the directory.
 func (b *bench) repository(t testing.TB) {
 	t.Helper()
 	for name, text := range map[string]string{
@@ -205,7 +205,7 @@ func (b *bench) repository(t testing.TB) {
 	}
 }
 
-// warm fills the build cache, so that a line does not compile the library.
+// warm fills the build cache, so that a line does not compile the standard library.
 func (b *bench) warm(t testing.TB) {
 	t.Helper()
 	must(t, os.MkdirAll(b.cache, 0o777))
@@ -255,15 +255,15 @@ func (b *bench) started(t testing.TB, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")[:min(strings.Count(string(log), "\n"), 3)]
 }
 
-// A lineMaker makes lines of the programs' options: those of the grammars, those
-// of the manuals that run something, and any letters.
+// A lineMaker generates lines with options of the programs: those of the grammars,
+// those of the manuals that run something, and random letters.
 type lineMaker struct {
 	random *rand.Rand
 	tools  []string
 	made   int
 }
 
-// allowed makes lines until one is allowed.
+// allowed generates lines until one is allowed.
 func (g *lineMaker) allowed() string {
 	list := Commands{Allow: g.tools}
 	for {
@@ -308,7 +308,7 @@ func quote(w string) string {
 	return "'" + strings.ReplaceAll(w, "'", "") + "'"
 }
 
-// subcommands are all that gitOptions may know, and others.
+// subcommands are those of gitOptions, and others.
 const subcommands = "status diff diff-tree diff-index diff-files log show whatchanged rev-list shortlog reflog add commit branch checkout switch restore reset clean rm mv stash fetch pull push clone ls-remote merge rebase cherry-pick revert tag " +
 	"remote submodule worktree bisect notes archive init config grep blame annotate rev-parse ls-files ls-tree describe merge-base cat-file apply for-each-ref show-ref name-rev fsck gc check-ignore count-objects symbolic-ref hash-object version canary difftool"
 
@@ -389,7 +389,7 @@ func (g *lineMaker) arguments(tool string) (words []string) {
 	return words
 }
 
-// option makes one of a grammar, or of what runs something, in one of its forms.
+// option returns an option of a grammar, or one that runs something, in one of its forms.
 func (g *lineMaker) option(o options) []string {
 	switch g.random.IntN(9) {
 	case 0: // a cluster of any letters
@@ -451,8 +451,8 @@ func (g *lineMaker) hazard() string {
 		"--gpg-sign=canary", "-Scanary", "--use-compress-program=canary", "--rsh-command=canary", "--info-script=canary", "-Fcanary", "-Wexec", "--split-string=canary", "--format=%GG", "--pretty=% GK", "--format=format:%<(5)%G?", "--group=%GS", "--format=%(signature)", "--sort=signature", "--edit", "-e", "-i", "-f", "--remote=.", "--output=canary")
 }
 
-// value is what stands where a value or an operand may: most are harmless, others
-// a program that is not listed, or another option.
+// value returns a word for a value or an operand. Most are harmless, others are an
+// unlisted program or another option.
 func (g *lineMaker) value() string {
 	switch g.random.IntN(6) {
 	case 0:

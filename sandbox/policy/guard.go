@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A guard judges the arguments of a program that can run other programs, or
-// load code, through an option. All of them are static words when it is called.
+// A guard checks the arguments of a program that can run other programs or load code
+// through an option. It gets only static words, except for some values of git.
 type guard func(k *checker, words []word) error
 
 func guardOf(program string) guard {
@@ -47,34 +47,34 @@ func guardOf(program string) guard {
 	return nil
 }
 
-func (k *checker) guarded(judge guard, words []word) error {
+func (k *checker) guarded(check guard, words []word) error {
 	name := words[0].text
 	for i, w := range words[1:] {
-		// git may be given an unknown text, such as a message, where options.parse
-		// sees that it can be nothing else.
+		// An argument of git may have an unknown value, such as a commit message:
+		// options.parse makes sure that it is not an option.
 		if !w.static && !(name == "git" && w.single && i > 0) {
-			return denied("Write the arguments of "+name+" out, quoted where needed.", "%s can run other programs, so its arguments must be known beforehand: %s", name, w.raw)
+			return denied("Write the arguments of "+name+" out, in quotes if necessary.", "%s can run other programs, so its arguments must be constant, got %s", name, w.raw)
 		}
 		if w.glob == 0 || w.glob > 0 && w.text[0] == '-' {
-			return denied("Quote the pattern: '"+shorten(w.text)+"', or write ./ before it.", "%s in the arguments of %s may become the name of a file that it takes for an option", w.raw, name)
+			return denied("Quote the pattern: '"+shorten(w.text)+"', or write ./ before it.", "%s in the arguments of %s may expand to a file name that looks like an option", w.raw, name)
 		}
 	}
-	return judge(k, words)
+	return check(k, words)
 }
 
-// refuse is what a guard says of an argument.
+// refuse returns the denial of an argument of a guarded program.
 func refuse(words []word, w string) error {
-	return denied("Leave "+shorten(w)+" away.", "%s is not allowed for %s: it can run other programs or load code", w, words[0].text)
+	return denied("Remove "+shorten(w)+".", "%s is not allowed for %s: it can run other programs or load code", w, words[0].text)
 }
 
-// inner judges the command that a wrapper runs. Where it is fed, it gets further
-// arguments that nobody knows, so it must not be a guarded one.
+// inner checks the command that a wrapper runs. If it is fed, it gets further unknown
+// arguments, so it must not be a guarded program.
 func (k *checker) inner(by string, words []word, fed bool) error {
 	if len(words) == 0 {
-		return denied("Give it a command that is allowed.", "%s has no command to run", by)
+		return denied("Add a command that is allowed.", "%s has no command to run", by)
 	}
 	if fed && guardOf(words[0].text) != nil {
-		return denied("Find the names first, and write them out in a call of their own.", "%s may not feed %s, which can run other programs by its arguments", by, words[0].text)
+		return denied("List the names first, and write them out in a separate call.", "%s must not pass unknown arguments to %s, which can run other programs through its arguments", by, words[0].text)
 	}
 	if by == "xargs" {
 		if err := k.notDenied(fedWords(words)); err != nil {
@@ -87,8 +87,8 @@ func (k *checker) inner(by string, words []word, fed bool) error {
 	return k.nested(func() error { return k.run(words) })
 }
 
-// fedWords returns the words of a command that gets what xargs reads: at its end,
-// or for {}.
+// fedWords returns the words of a command with unknown words for the input of xargs:
+// at the end, and for each {}.
 func fedWords(words []word) []word {
 	unknown := word{raw: "$", glob: -1}
 	fed := append(slices.Clone(words), unknown)
@@ -100,9 +100,9 @@ func fedWords(words []word) []word {
 	return fed
 }
 
-// known refuses a pattern among the words before a wrapped command: the files
-// that it finds could be that command.
-func known(words []word, command []word) error {
+// noPattern refuses a pattern before a wrapped command: a file name that it expands
+// to could become that command.
+func noPattern(words []word, command []word) error {
 	for _, w := range words[:len(words)-len(command)] {
 		if w.glob >= 0 {
 			return denied("Quote it.", "the pattern %s is not allowed before the command that %s runs", w.raw, words[0].text)
@@ -120,11 +120,11 @@ func (k *checker) wrapper(words []word) error {
 	}
 	if name == "timeout" && len(command) > 0 {
 		if !isDuration(command[0].text) {
-			return denied("Write it such as timeout 10s.", "%s is not a time", command[0].raw)
+			return denied("Write it as in timeout 10s.", "%s is not a valid time limit", command[0].raw)
 		}
 		command = command[1:]
 	}
-	if err := known(words, command); err != nil {
+	if err := noPattern(words, command); err != nil {
 		return err
 	}
 	return k.inner(name, command, false)
@@ -151,7 +151,7 @@ const digits = "0123456789"
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, digits) == "" }
 
-// isDuration reports whether s is what timeout takes: a number, and perhaps a unit.
+// isDuration reports whether s is a duration of timeout: a number with an optional unit.
 func isDuration(s string) bool {
 	unit := strings.TrimLeft(s, digits+".")
 	return unit != s && (unit == "" || slices.Contains([]string{"s", "m", "h", "d"}, unit))
@@ -172,11 +172,11 @@ func (k *checker) env(words []word) error {
 	if len(command) > 0 && strings.HasPrefix(command[0].text, "-") {
 		return denied("Write env NAME=value COMMAND.", "the option %s of env is not allowed", command[0].raw)
 	}
-	if err := known(words, command); err != nil {
+	if err := noPattern(words, command); err != nil {
 		return err
 	}
 	if len(command) == 0 {
-		return nil // it prints the variables
+		return nil // env alone prints the variables
 	}
 	return k.inner("env", command, false)
 }
@@ -191,13 +191,13 @@ func (k *checker) xargs(words []word) error {
 		return err
 	}
 	for _, g := range given {
-		// The mark is replaced wherever it stands, in the command's name too. No
-		// entry of a list can have this one.
+		// xargs replaces the mark anywhere, in the command's name too. No entry of a
+		// list can contain {}.
 		if (g.name == "I" || g.name == "replace") && g.value != "{}" {
 			return denied("Write xargs -I{} COMMAND {}.", "the mark %q of xargs is not allowed", g.value)
 		}
 	}
-	if err := known(words, command); err != nil {
+	if err := noPattern(words, command); err != nil {
 		return err
 	}
 	return k.inner("xargs", command, true)
@@ -206,11 +206,11 @@ func (k *checker) xargs(words []word) error {
 const (
 	findTests  = "-H -L -P -a -and -o -or -not -depth -d -mount -xdev -noleaf -daystart -follow -nowarn -warn -ignore_readdir_race -noignore_readdir_race -empty -executable -readable -writable -nouser -nogroup -true -false -print -print0 -ls -prune -quit -help --help -version --version -O0 -O1 -O2 -O3"
 	findValues = "-name -iname -path -ipath -wholename -iwholename -lname -ilname -regex -iregex -regextype -type -xtype -fstype -maxdepth -mindepth -newer -anewer -cnewer -newermt -newerat -newerct -newermm -samefile -user -group -context -printf"
-	findCounts = "-size -mtime -mmin -atime -amin -ctime -cmin -perm -links -inum -uid -gid -used" // -7 is a value of theirs
+	findCounts = "-size -mtime -mmin -atime -amin -ctime -cmin -perm -links -inum -uid -gid -used" // -7 is a valid value of these
 )
 
-// find knows which of its words are tests, and which have a value. It may not
-// delete or write: not -delete, -fprint, -fls.
+// find checks a line of find. It allows the tests and values of the tables, and
+// nothing that deletes or writes: not -delete, -fprint, -fls.
 func (k *checker) find(words []word) error {
 	for rest := words[1:]; len(rest) > 0; {
 		w := rest[0].text
@@ -219,41 +219,41 @@ func (k *checker) find(words []word) error {
 			rest = rest[1:]
 		case slices.Contains(strings.Fields(findValues+" "+findCounts), w):
 			if len(rest) < 2 {
-				return denied("Give it one.", "%s of find has no value", w)
+				return denied("Add a value.", "%s of find needs a value", w)
 			}
 			count := slices.Contains(strings.Fields(findCounts), w)
 			if v := rest[1]; v.glob >= 0 || strings.HasPrefix(v.text, "-") && !(count && isFindCount(v.text[1:])) {
-				return denied("Quote a pattern, and write [-] for a dash that it begins with.", "%s is not allowed behind %s: it may be an option", v.raw, w)
+				return denied("Quote a pattern, and write [-] for a dash at its beginning.", "%s is not allowed after %s: it may be an option", v.raw, w)
 			}
 			rest = rest[2:]
 		case slices.Contains(strings.Fields("-exec -execdir -ok -okdir"), w):
 			command, ok := findCommand(rest[1:])
 			if !ok {
-				return denied(`End it with \; or with {} +.`, "%s of find has no end that is known", w)
+				return denied(`End it with \; or {} +.`, "%s of find has no clear end", w)
 			}
 			fed := slices.ContainsFunc(command, func(w word) bool { return strings.Contains(w.text, "{}") })
 			if i := slices.IndexFunc(command, func(w word) bool { return w.glob >= 0 }); i >= 0 {
-				return denied("Quote it.", "the pattern %s is not allowed behind %s: it may become the ; that ends the command", command[i].raw, w)
+				return denied("Quote it.", "the pattern %s is not allowed after %s: it may expand to the ; that ends the command", command[i].raw, w)
 			}
 			if err := k.inner("find "+w, command, fed); err != nil {
 				return err
 			}
 			rest = rest[len(command)+2:]
 		default:
-			return denied("Only finding is allowed, and -exec with commands that are.", "%s is not allowed for find", w)
+			return denied("Only tests are allowed, and -exec with allowed commands.", "%s is not allowed for find", w)
 		}
 	}
 	return nil
 }
 
-// isFindCount tells what may stand behind the dash: a number with a unit, or
-// permissions.
+// isFindCount reports whether s may follow the dash of a count: a number with a unit,
+// or permissions.
 func isFindCount(s string) bool {
 	return s != "" && strings.Trim(s, digits+"bcwkMGugoarxst+=,") == "" && strings.IndexByte(digits+"ugoa+=", s[0]) >= 0
 }
 
-// findCommand returns the words up to a ; or a + behind {}. A + that stands
-// elsewhere may end it for some finds and not for others.
+// findCommand returns the words up to a ; or to a + after {}. A + elsewhere ends the
+// command for some versions of find and not for others.
 func findCommand(words []word) (command []word, ok bool) {
 	for i, w := range words {
 		switch {

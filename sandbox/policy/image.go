@@ -7,15 +7,14 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Image reports whether the image that ref names is on the list. An entry of
-// the list is a glob in the manner of path.Match over the name as people write
-// it: "golang:*" allows every tag of golang, "ghcr.io/acme/*" every image of
-// that registry's acme with any tag, "debian" that name with any tag. A name
-// that is no valid reference is never allowed.
+// Image reports whether the allowlist allows the image that ref names. An entry is a
+// pattern of path.Match for the short form of the name: "golang:*" allows every tag
+// of golang, "ghcr.io/acme/*" every image of acme in that registry with any tag, and
+// "debian" that name with any tag. An invalid reference is never allowed.
 //
-// A name with a digest is allowed by an entry with that digest, or by one
-// without a tag: with one, a call that may have golang:1.26 could have whatever
-// golang ever was.
+// A name with a digest is allowed by an entry with that digest, or by one without a
+// tag. An entry with a tag does not allow it: a call that may use golang:1.26 could
+// otherwise use any golang image ever published.
 func Image(list []string, ref string) bool {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -31,10 +30,10 @@ func Image(list []string, ref string) bool {
 	return false
 }
 
-// Pin returns the name that an allowed image is to be found by. An entry with a
-// tag and a digest, "golang:1.26@sha256:…", allows that tag, and pins it: what
-// runs is what the digest names, whatever the tag has come to mean. A pin goes
-// before every other entry.
+// Pin returns the name by which to look up an allowed image. An entry with a tag and
+// a digest, "golang:1.26@sha256:…", allows the tag and pins it: the box uses the
+// image of the digest, even if the tag has moved. A pin takes precedence over every
+// other entry.
 func Pin(list []string, ref string) (name string, allowed bool) {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -54,8 +53,8 @@ func Pin(list []string, ref string) (name string, allowed bool) {
 	return ref, Image(list, ref)
 }
 
-// match compares an entry without a tag with the name, so that it allows any
-// tag, and one with a tag or a digest with both.
+// match compares an entry without a tag with the name only, so that it allows any
+// tag. It compares an entry with a tag or digest with the full reference.
 func match(entry, name, full string) bool {
 	if named, err := reference.ParseNormalizedNamed(entry); err == nil {
 		entry = reference.FamiliarString(named)
@@ -71,8 +70,8 @@ func match(entry, name, full string) bool {
 	return ok && err == nil
 }
 
-// ValidGlob reports whether an entry of a list can be read at all, so that a
-// typing error is found at start and not when an image is denied.
+// ValidGlob reports whether an entry is a valid pattern, so that a typing error is
+// found at start and not when an image is denied.
 func ValidGlob(entry string) bool {
 	_, err := path.Match(entry, "")
 	return err == nil && entry != ""

@@ -2,13 +2,13 @@ package policy
 
 import "testing"
 
-func TestImage(t *testing.T) {
+func TestImageMatchesPatterns(t *testing.T) {
 	list := []string{"warmbox/sandbox:slim", "golang:*", "debian", "ghcr.io/acme/*", "node:2?", "python@sha256:" + digest}
 	for ref, want := range map[string]bool{
 		"warmbox/sandbox:slim":           true,
 		"docker.io/warmbox/sandbox:slim": true,
 		"warmbox/sandbox:full":           false,
-		"warmbox/sandbox":                false, // means :latest
+		"warmbox/sandbox":                false, // is :latest
 		"golang:1.26":                    true,
 		"golang":                         true,
 		"golang/evil:1":                  false,
@@ -42,7 +42,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func TestPin(t *testing.T) {
+func TestPinReplacesTagByDigest(t *testing.T) {
 	list := []string{"golang:*", "golang:1.26@sha256:" + digest, "ghcr.io/acme/tool:v1@sha256:" + digest, "debian", "[a-", "sha256:" + digest}
 	for ref, want := range map[string]string{
 		"golang:1.26":                           "golang@sha256:" + digest,
@@ -56,7 +56,7 @@ func TestPin(t *testing.T) {
 		"ghcr.io/acme/tool":                     "",
 		"ghcr.io/acme/tool:v1@sha256:" + digest: "ghcr.io/acme/tool:v1@sha256:" + digest,
 		"debian:12":                             "debian:12",
-		"sha256:" + digest:                      "sha256:" + digest, // an image of this engine, by its id
+		"sha256:" + digest:                      "sha256:" + digest, // an image id of this engine
 		"":                                      "",
 	} {
 		got, ok := Pin(list, ref)
@@ -75,10 +75,10 @@ func FuzzImage(f *testing.F) {
 	f.Add("[a-", "x")
 	f.Fuzz(func(t *testing.T, entry, ref string) {
 		if Image([]string{entry}, ref) && !ValidGlob(entry) {
-			t.Errorf("the entry %q cannot be read and allows %q", entry, ref)
+			t.Errorf("the invalid entry %q allows %q", entry, ref)
 		}
 		if name, ok := Pin([]string{entry}, ref); ok != (name != "" && (Image([]string{entry}, ref) || name != ref)) {
-			t.Errorf("%q makes %q of %q, allowed: %v", entry, name, ref, ok)
+			t.Errorf("%q pins %[3]q to %[2]q, allowed: %[4]v", entry, name, ref, ok)
 		}
 		if Image(nil, ref) {
 			t.Errorf("an empty list allows %q", ref)

@@ -15,8 +15,8 @@ var everything = Commands{
 	Deny:  []string{"ls -z", "git diff --stat x"},
 }
 
-// worst makes commands of about the greatest length that is read, which give a
-// parser or a walk much to do.
+// worst returns commands of about the maximum length that are expensive to parse or
+// to check.
 func worst() (list []string) {
 	units := []string{
 		"(", "$(", "`", "((", "$((", "${a:-", `"$(`, `"${x:-`, "{ ", "if ", "while ", "case x in a) ", "for a in b;do ", "! ", "$(ls <<a ", "`ls \\`", "$(`",
@@ -37,7 +37,7 @@ func worst() (list []string) {
 	return list
 }
 
-// BenchmarkWorst reports the slowest of these commands, each by its fastest run.
+// BenchmarkWorst reports the slowest of the worst commands, by the fastest run of each.
 func BenchmarkWorst(b *testing.B) {
 	list := worst()
 	fastest := make([]time.Duration, len(list))
@@ -61,9 +61,9 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// TestParserStops sees that a parser is not led deep: it is given no more of the
-// text than brings it to the limit, and that bounds its stack and its time.
-func TestParserStops(t *testing.T) {
+// The parser gets no more text once it is nested too deep, which bounds its stack and
+// its time.
+func TestParserStopsAtDepthLimit(t *testing.T) {
 	for _, unit := range []string{"(", "$(", "((", "{ ", "if ", "while ", `"${x:-`, "${x:-", `"$(`, "case x in a) ", "for a in b;do "} {
 		r := &shallowReader{strings.Repeat(unit, maxBytes/len(unit))}
 		_, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(r, "")
@@ -73,7 +73,7 @@ func TestParserStops(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestCheckRefusesBeyondLimits(t *testing.T) {
 	list := Commands{Allow: []string{"ls", "find"}}
 	grouped := func(n int) string { return strings.Repeat("{ ", n) + "ls" + strings.Repeat("; }", n) }
 	substituted := func(n int) string { return strings.Repeat("ls $(", n) + "ls" + strings.Repeat(")", n) }

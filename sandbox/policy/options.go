@@ -5,28 +5,27 @@ import (
 	"strings"
 )
 
-// options are the grammar of a guarded program: all that it may be given, and
-// which of it takes a value. What is not written here is refused, abbreviations
-// of long options too, so that an option that the table lacks runs nothing.
+// options are the grammar of a guarded program: the options that it may get, and
+// which of them take a value. Every other option is refused, abbreviations of long
+// options too, so that an option which is missing from the table runs nothing.
 //
-// What a program takes for a value and what for an option must be read as the
-// program reads it: in -e -- -Ox the -- is the value of -e, and -Ox an option.
-// Two rules hold whether or not a grammar has that right. A value of its own word
-// never begins with a dash, and behind a -- nothing does if the word before the
-// -- is an option.
+// The check must tell values from options as the program does: in -e -- -Ox the --
+// is the value of -e, and -Ox is an option. Two rules hold even if a grammar gets
+// this wrong. A value in a word of its own never begins with a dash, and no word
+// after a -- does if the word before the -- is an option.
 type options struct {
 	flags  string // letters that take no value
 	values string // letters with a value in the same word or the next
-	glued  string // letters whose value, if there is one, is in the same word
-	long   string // names; one with = takes a value, one with ? may have one behind a =
+	glued  string // letters with an optional value in the same word
+	long   string // names; with = they take a value, with ? an optional one after a =
 
-	only    map[string]string // the values that an option may have, by its name; "" is for all operands
-	unknown string            // names of options whose value may expand, in quotes
-	dashed  string            // names of options whose value may begin with a dash: all versions take one
+	only    map[string]string // the allowed values of an option, by its name; "" is for all operands
+	unknown string            // names of options whose value may contain expansions in quotes
+	dashed  string            // names of options whose value may begin with a dash: they take one in all versions
 
-	operandsEnd bool // the first operand ends them, as with wrappers
+	operandsEnd bool // the first operand ends the options, as with wrappers
 	numbers     bool // -5 is an option
-	negated     bool // --no-x is one where --x is
+	negated     bool // if --x is an option, --no-x is one too
 }
 
 type option struct{ name, value string }
@@ -39,8 +38,8 @@ func (o options) parse(words []word) (given []option, operands []word, err error
 		switch {
 		case w.text == "--" && w.static:
 			operands = append(operands, words[1:]...)
-			if afterOption && !o.operandsEnd && slices.ContainsFunc(words[1:], dashes) {
-				return nil, nil, denied("Write an operand before the --, or leave the one with the dash away.", "%s behind -- is not allowed there: -- may be the value of the option before it", w.raw)
+			if i := slices.IndexFunc(words[1:], dashes); afterOption && !o.operandsEnd && i >= 0 {
+				return nil, nil, denied("Write an operand before the --, or remove the word with the dash.", "%s is not allowed after --: -- may be the value of the option before it", words[1+i].raw)
 			}
 			return given, operands, nil
 		case w.text == "-" || !dashes(w):
@@ -50,7 +49,7 @@ func (o options) parse(words []word) (given []option, operands []word, err error
 			operands, words, afterOption = append(operands, w), words[1:], false
 			continue
 		case !w.static:
-			return nil, nil, denied("Write it out, or behind --.", "%s may be an option, so it must be known beforehand", w.raw)
+			return nil, nil, denied("Write the value out, or put it after --.", "%s may expand to an option, so its value must be constant", w.raw)
 		}
 		more, rest, err := o.option(words)
 		if err != nil {
@@ -80,9 +79,9 @@ func (o options) option(words []word) (given []option, rest []word, err error) {
 	last := given[len(given)-1]
 	if len(words)-len(rest) > 1 {
 		if v := words[1]; !v.static && !(v.single && slices.Contains(strings.Fields(o.unknown), last.name)) {
-			return nil, nil, denied("Write it out, quoted where needed.", "the value of %s must be known beforehand: %s", w.raw, v.raw)
+			return nil, nil, denied("Write it out, in quotes if necessary.", "the value of %s must be constant, got %s", w.raw, v.raw)
 		} else if v.static && dashes(v) && !slices.Contains(strings.Fields(o.dashed), last.name) {
-			return nil, nil, denied("Write it behind the option in the same word, with = if that is a long one.", "%s is not allowed behind %s: a value that begins with a dash may be an option", v.raw, w.raw)
+			return nil, nil, denied("Write it in the same word as the option, after = for a long one.", "%s is not allowed after %s: a value that begins with a dash may be an option", v.raw, w.raw)
 		}
 	}
 	for _, g := range given {
@@ -94,7 +93,7 @@ func (o options) option(words []word) (given []option, rest []word, err error) {
 }
 
 func unknownOption(w word) error {
-	return denied("Leave it away. A long option must be written in full.", "the option %s is not one that is known to be harmless", w.raw)
+	return denied("Remove it. Write long options in full.", "the option %s is not known to be harmless", w.raw)
 }
 
 func (o options) longOption(words []word) (given []option, rest []word, ok bool) {
@@ -115,7 +114,7 @@ func (o options) longOption(words []word) (given []option, rest []word, ok bool)
 	return nil, nil, false
 }
 
-// cluster reads a word such as -xzf.
+// cluster reads a word with several short options, such as -xzf.
 func (o options) cluster(words []word) (given []option, rest []word, ok bool) {
 	text := words[0].text
 	for i := 1; i < len(text); i++ {

@@ -17,20 +17,19 @@ import (
 )
 
 var (
-	oracleRuns = flag.Int("oracle", 200, "how many random commands, of those that are allowed, the oracle runs in each shell")
-	oracleSeed = flag.Uint64("oracle.seed", 0, "which random commands; 0 means others each time")
+	oracleRuns = flag.Int("oracle", 200, "how many allowed random commands each shell runs")
+	oracleSeed = flag.Uint64("oracle.seed", 0, "seed of the random commands; 0: a random seed")
 )
 
-// TestOracle asks real shells. What the check allows is run by bash and dash
-// where every program that there is writes down that it was started: the rows of
-// the table, and many random commands made of them. Nothing may be started that
-// the list does not have.
-func TestOracle(t *testing.T) {
+// bash and dash run the allowed rows of the tables, and many allowed random commands,
+// in a directory where every program logs that it was started. They must start only
+// listed programs.
+func TestAllowedCommandsStartListedProgramsOnly(t *testing.T) {
 	seed := *oracleSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("the same commands again: -oracle.seed=%d", seed)
+	t.Logf("to repeat these commands: -oracle.seed=%d", seed)
 	trials := make(chan trial)
 	var workers sync.WaitGroup
 	for range 2 {
@@ -52,11 +51,11 @@ func TestOracle(t *testing.T) {
 	}
 	close(trials)
 	workers.Wait()
-	t.Logf("made %d random commands to have %d that are allowed", e.made, *oracleRuns)
+	t.Logf("generated %d random commands for %d allowed ones", e.made, *oracleRuns)
 }
 
-// TestOracleSees is the control: what the check refuses is seen when it is run.
-func TestOracleSees(t *testing.T) {
+// This is the control: the lab detects the programs that refused commands start.
+func TestLabDetectsUnlistedPrograms(t *testing.T) {
 	l := newLab(t)
 	list := Commands{Allow: []string{"ls", "find", "sed", "awk", "env", "xargs", "cat", "tar"}}
 	for _, cmd := range []string{
@@ -65,21 +64,21 @@ func TestOracleSees(t *testing.T) {
 	} {
 		for _, shell := range []string{"bash", "dash"} {
 			if l.unlisted(t, shell, trial{cmd, list}) == "" {
-				t.Errorf("%s runs %q, and nothing is seen", shell, cmd)
+				t.Errorf("%s runs %q, but the lab detects nothing", shell, cmd)
 			}
 		}
 	}
 	if l.unlisted(t, "dash", trial{"ls >new", listOf(readers)}) == "" {
-		t.Error("nothing is seen of a file in the workspace")
+		t.Error("the lab does not detect a new file in the workspace")
 	}
 	for _, cmd := range []string{"RANDOM='a[$(rm x)]'", "echo", "export x", "ls; x"} {
 		if l.unlisted(t, "bash", trial{cmd, list}) == "" {
-			t.Errorf("bash runs %q, and nothing is seen", cmd)
+			t.Errorf("bash runs %q, but the lab detects nothing", cmd)
 		}
 	}
 }
 
-// FuzzOracle asks the shells about what a fuzzer makes.
+// FuzzOracle runs the allowed commands of a fuzzer in the shells.
 func FuzzOracle(f *testing.F) {
 	l := newLab(f)
 	for _, cmd := range shapes {
@@ -98,16 +97,16 @@ type trial struct {
 	list Commands
 }
 
-// A lab is a root directory with some shells, and in its PATH nothing but shims
-// that write down their name and arguments. Some then run the real program, so
-// that what that one starts is seen too.
+// A lab is a root directory with some shells, whose PATH has only shims that log
+// their name and arguments. Some shims then run the real program, so that the lab
+// also detects the programs that it starts.
 type lab struct {
 	root   string
 	shells []string
 }
 
 const (
-	fieldEnd, recordEnd = "\x1f", "\x1e" // which no allowed command has in it
+	fieldEnd, recordEnd = "\x1f", "\x1e" // no allowed command contains these
 
 	shim = "#!/real/dash\n" +
 		"name=${0##*/}\n" +
@@ -116,7 +115,7 @@ const (
 		"[ -x \"/real/$name\" ] && [ \"$name\" != dash ] && [ \"$name\" != bash ] && PATH=/bin exec \"/real/$name\" \"$@\"\n" +
 		"exit 0\n"
 
-	// Builtins are taken away, so that bash looks for them as for programs.
+	// Builtins are disabled, so that bash searches for them as for programs.
 	bashStart = "command_not_found_handle() { /bin/notfound \"$@\"; }\n" +
 		"enable -n alias bg bind break builtin caller command compgen complete compopt continue declare dirs disown echo eval exec exit export " +
 		"false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set shift " +
@@ -144,7 +143,7 @@ func newLab(t testing.TB) *lab {
 		switch ok, isShell := l.bring(t, name), strings.HasSuffix(name, "sh") || name == "busybox"; {
 		case ok && isShell:
 			l.shells = append(l.shells, name)
-		case isShell && name != "busybox": // which few machines have, and runs its own ls and rm without a shim
+		case isShell && name != "busybox": // rare, and it runs its own ls and rm without a shim
 			missing(t, name)
 		}
 	}
@@ -152,16 +151,16 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// missing ends a test for want of a shell, unless the machine must have one.
+// missing skips a test that lacks a program, or fails it if the machine must have one.
 func missing(t testing.TB, what string) {
 	t.Helper()
 	if strings.Contains(os.Getenv("WARMBOX_REQUIRE"), "shells") {
-		t.Fatalf("WARMBOX_REQUIRE wants shells, and there is no %s", what)
+		t.Fatalf("WARMBOX_REQUIRE demands shells, but %s is missing", what)
 	}
-	t.Skipf("there is no %s on this machine", what)
+	t.Skipf("%s is missing on this machine", what)
 }
 
-// bring copies a program of this machine into the lab, with its libraries.
+// bring copies a program of this machine and its libraries into the lab.
 func (l *lab) bring(t testing.TB, name string) bool {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -191,7 +190,7 @@ func (l *lab) put(t testing.TB, name, text string, mode os.FileMode) {
 	path := filepath.Join(l.root, name)
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(text), mode))
-	must(t, os.Chmod(path, mode)) // whatever the umask is
+	must(t, os.Chmod(path, mode)) // regardless of the umask
 }
 
 func (l *lab) furnish(t testing.TB) {
@@ -227,8 +226,8 @@ func (l *lab) judge(t testing.TB, tr trial) {
 	}
 }
 
-// unlisted runs a command and tells of a program that was started though the
-// list does not have it; "" if there is none.
+// unlisted runs a command and returns a program that it started and the list does not
+// have, or "".
 func (l *lab) unlisted(t testing.TB, shell string, tr trial) string {
 	l.reset(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -251,7 +250,7 @@ func (l *lab) unlisted(t testing.TB, shell string, tr trial) string {
 		t.Errorf("run %q: %v", tr.cmd, err)
 		return ""
 	}
-	cmd.Wait() // how it ends does not matter
+	cmd.Wait() // its exit code does not matter
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	for line := range strings.Lines(stderr.String()) {
 		if shell != "bash" && strings.HasSuffix(line, ": not found\n") {
@@ -264,7 +263,7 @@ func (l *lab) unlisted(t testing.TB, shell string, tr trial) string {
 	return l.logged(t, tr.list)
 }
 
-// written tells of a file in the workspace that has changed.
+// written returns the name of a changed file in the workspace, or "".
 func (l *lab) written() string {
 	entries, err := os.ReadDir(filepath.Join(l.root, "workspace"))
 	if err != nil {
@@ -291,7 +290,7 @@ func (l *lab) reset(t testing.TB) {
 	}
 }
 
-// logged looks through what the shims wrote down.
+// logged checks the log of the shims.
 func (l *lab) logged(t testing.TB, list Commands) string {
 	log, err := os.ReadFile(filepath.Join(l.root, "log"))
 	if err != nil {
@@ -334,7 +333,7 @@ func startedBy(list Commands, words []string) bool {
 	})
 }
 
-// packs tells what tar itself starts, to pack and to unpack.
+// packs reports whether tar itself starts a program, to compress or decompress.
 func packs(words []string) bool {
 	packers := []string{"gzip", "gzip -d", "bzip2", "bzip2 -d", "xz", "xz -d", "lzma", "lzma -d", "lzip", "lzip -d", "zstd", "zstd -d", "compress", "compress -d"}
 	line := strings.TrimPrefix(strings.Join(words, " "), "sh -c ")

@@ -6,13 +6,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// reserved begins the names of files that are the agent's own. What a named
-// shell remembers is one, and it is a script.
+// reserved is in the paths of the agent's own files. The saved state of a named
+// shell is one of them, and it is a script.
 const reserved = "/warmbox-"
 
 func (k *checker) redirect(r *syntax.Redirect) error {
 	if r.N != nil && !isDigit(r.N.Value) {
-		return denied("Use the descriptors 0 to 9.", "a redirect of %s is not allowed", r.N.Value)
+		return denied("Use the descriptors 0 to 9.", "a redirect of the descriptor %s is not allowed", r.N.Value)
 	}
 	if err := k.words([]*syntax.Word{r.Word}); err != nil {
 		return err
@@ -23,17 +23,17 @@ func (k *checker) redirect(r *syntax.Redirect) error {
 		if to.plain && (isDigit(to.text) || to.text == "-") {
 			return nil
 		}
-		return denied("Write it such as 2>&1.", "a redirect to the descriptor %s is not allowed", to.raw)
+		return denied("Write it as in 2>&1.", "a redirect to the descriptor %s is not allowed", to.raw)
 	case syntax.RdrOut, syntax.AppOut:
 		if to.plain && (to.text == "/dev/null" || under(to.text, "/tmp") && !strings.Contains(to.text, reserved)) {
 			return nil
 		}
-		return denied("Output can go to /dev/null or, plainly written, to a file under /tmp.", "a redirect of output to %s is not allowed", to.raw)
+		return denied("Redirect output to /dev/null, or to a file under /tmp written as plain text.", "a redirect of output to %s is not allowed", to.raw)
 	case syntax.RdrIn:
 		if to.static && to.glob < 0 && (to.text == "/dev/null" || under(to.text, "/tmp") || inWorkspace(to.text)) {
 			return nil
 		}
-		return denied("Input can come from /dev/null, /tmp or the workspace.", "a redirect of input from %s is not allowed", to.raw)
+		return denied("Redirect input from /dev/null, /tmp or the workspace.", "a redirect of input from %s is not allowed", to.raw)
 	case syntax.Hdoc, syntax.DashHdoc:
 		return k.hereDocument(r)
 	}
@@ -42,19 +42,19 @@ func (k *checker) redirect(r *syntax.Redirect) error {
 
 func isDigit(s string) bool { return len(s) == 1 && '0' <= s[0] && s[0] <= '9' }
 
-// under reports whether a path is certainly below dir.
+// under reports whether a path is below dir and has no "..".
 func under(path, dir string) bool {
 	rest, ok := strings.CutPrefix(path, dir+"/")
 	return ok && rest != "" && !upwards(rest)
 }
 
-// inWorkspace takes a relative path for one in the workspace.
+// inWorkspace reports whether a path is in the workspace. A relative path is.
 func inWorkspace(path string) bool {
 	return path == "/workspace" || under(path, "/workspace") || path != "" && path[0] != '/' && !upwards(path)
 }
 
-// writable reports whether a word names only files that a listed program may
-// write: those of the workspace and of /tmp, but nothing of a repository's own.
+// writable reports whether a word names only files that a listed program may write:
+// files of the workspace and of /tmp, except those in a .git directory.
 func writable(w word) bool {
 	pattern := w.glob >= 0
 	if under(w.text, "/tmp") {
@@ -77,14 +77,14 @@ func upwards(path string) bool {
 	return false
 }
 
-// hereDocument judges the text behind << and finds its end on its own: that
-// decides what is data and what is code, and parsers are led astray by unusual
-// bodies and delimiters.
+// hereDocument checks the text of a here-document. It finds the end by itself, since
+// the end decides what is data and what is code, and parsers get unusual bodies and
+// delimiters wrong.
 func (k *checker) hereDocument(r *syntax.Redirect) error {
 	end, isQuoted := delimiter(r.Word)
 	from, to := k.hereBody(r, end)
 	if end == "" || to < 0 || !agrees(r.Hdoc, from, to) {
-		return denied("Begin it with <<'EOF', one in a line, and end it with EOF alone on a line.", "a here-document of this form is not allowed: shells read it differently")
+		return denied("Begin it with <<'EOF', one per line, and end it with EOF alone on a line.", "this form of here-document is not allowed: shells read it differently")
 	}
 	if isQuoted {
 		k.literal = append(k.literal, span{from, to})
@@ -99,8 +99,8 @@ func (k *checker) hereDocument(r *syntax.Redirect) error {
 	return k.parts(r.Hdoc.Parts, quoted)
 }
 
-// delimiter returns the word that ends a here-document, "" if it is an unusual
-// one, and whether it is quoted and so makes the body data.
+// delimiter returns the word that ends a here-document, or "" if it is unusual, and
+// whether it is quoted, which makes the body data.
 func delimiter(w *syntax.Word) (text string, isQuoted bool) {
 	if len(w.Parts) != 1 {
 		return "", false
@@ -119,9 +119,9 @@ func delimiter(w *syntax.Word) (text string, isQuoted bool) {
 	return text, isQuoted
 }
 
-// hereBody returns where the body begins, behind the line that has the <<, and
-// where the line ends that ends it; to is -1 if none does for every shell. A line
-// that only begins with the delimiter ends it for bash in $(…).
+// hereBody returns where the body begins, after the line with the <<, and where the
+// line with the delimiter ends; to is -1 if shells do not agree on it. A line that
+// only begins with the delimiter ends the body for bash in $(…).
 func (k *checker) hereBody(r *syntax.Redirect, end string) (from, to int) {
 	op := at(r.OpPos)
 	first := strings.IndexByte(k.src[op:], '\n')
@@ -145,8 +145,8 @@ func (k *checker) hereBody(r *syntax.Redirect, end string) (from, to int) {
 	return from, -1
 }
 
-// agrees reports whether the parser found the same body. It has none where the
-// first line is the last.
+// agrees reports whether the parser found the same body. For an empty body it
+// returns none.
 func agrees(body *syntax.Word, from, to int) bool {
 	return body == nil || at(body.Pos()) == from && at(body.End()) == to
 }

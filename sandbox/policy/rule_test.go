@@ -17,8 +17,7 @@ const (
 	gos      = "go test,go build,go vet,go run"
 )
 
-// rule has commands by the list that judges them, those that must be allowed and
-// those that must not.
+// rule has commands for a list, those that it must allow and those that it must deny.
 var rule = []struct {
 	about, list     string
 	allowed, denied []string
@@ -51,9 +50,9 @@ var rule = []struct {
 			"cat <<A\na\nA\ncat <<B\nb\nB", "ls \"$(cat <<E\na\nE\n)\"", "{ cat; } <<E\nx\nE", "cat > /tmp/x <<'EOF'\nrm -rf /\nEOF",
 		},
 		denied: []string{
-			// Our parser ends the first one at ${x}E, and takes rm for data.
+			// Our parser ends the first one at ${x}E, and reads rm as data.
 			"cat <<E\n${x}E\ncat <<'F'\nE\nrm x\nF",
-			// bash takes $(ls) for code, as the line begins with E and has a ).
+			// bash reads $(ls) as code, since the line begins with E and has a ).
 			"ls \"$(cat <<E\nE$(ls)\nE\n)\"", "cat <<E\nEa\nE", "cat <<E\n\tE\nE",
 			"cat <<E\n \\\nE\nrm x\nE", "cat <<E\na\\\nE\nls\nE", "cat <<A <<B\na\nA\nb\nB", "cat <<E", "cat <<E\na", "cat <<$x\n$x", "cat <<E'F'\nEF", "cat <<'E F'\nE F", "cat <<''\n\nls", "cat <<E \"\n\"\na\nE",
 			"cat <<E\n$(rm x)\nE", "cat <<E\n$((1))\nE", "cat <<E\n${x:=y}\nE", "cat <<E; rm x\na\nE", "rm <<E\nE",
@@ -176,8 +175,8 @@ var rule = []struct {
 	},
 }
 
-// escapes are lines that ran a program that no list has, or could, before the
-// grammars of options were closed.
+// escapes are lines that would run an unlisted program if the grammars of options
+// were not closed.
 var escapes = []struct {
 	list string
 	cmds []string
@@ -205,24 +204,26 @@ var escapes = []struct {
 	}},
 }
 
-func TestNoOptionOfAListedProgramRunsAnother(t *testing.T) {
+func TestNoOptionOfListedProgramRunsAnother(t *testing.T) {
 	for _, e := range escapes {
-		for _, cmd := range e.cmds {
-			err := listOf(e.list).Check(cmd, nil)
-			if err == nil {
-				t.Errorf("%q is allowed by %q", cmd, e.list)
-				continue
+		t.Run(e.list, func(t *testing.T) {
+			for _, cmd := range e.cmds {
+				err := listOf(e.list).Check(cmd, nil)
+				if err == nil {
+					t.Errorf("%q is allowed by %q", cmd, e.list)
+					continue
+				}
+				// Approval replaces an entry of the list only.
+				if unlisted := strings.Contains(err.Error(), "not in whitelist"); !unlisted && listOf("ls").CheckAsked(cmd, nil) == nil {
+					t.Errorf("%q is allowed with approval", cmd)
+				}
 			}
-			// A user's word stands in for an entry of the list only.
-			if unlisted := strings.Contains(err.Error(), "not in whitelist"); !unlisted && listOf("ls").CheckAsked(cmd, nil) == nil {
-				t.Errorf("a user is asked about %q", cmd)
-			}
-		}
+		})
 	}
 }
 
-// What is denied stays so however the program lets it be spelled.
-func TestDenyFindsOtherSpellings(t *testing.T) {
+// An entry of Deny matches every spelling that the program accepts.
+func TestDenyMatchesOtherSpellings(t *testing.T) {
 	for _, c := range []struct {
 		entry           string
 		denied, allowed []string
@@ -244,18 +245,23 @@ func TestDenyFindsOtherSpellings(t *testing.T) {
 		{"kubectl delete", []string{"kubectl -n x delete pod", "kubectl --namespace=x delete pod", "echo x | xargs kubectl", "ls | xargs -I{} kubectl {} pod"}, []string{"kubectl get pod delete", "kubectl --namespace=x get pod"}},
 		{"docker run --privileged", []string{"docker run -it --privileged x", "docker container run --privileged x", "docker run --privileged=true x"}, []string{"docker run x", "docker ps"}},
 	} {
-		list := Commands{Deny: []string{c.entry}}
-		for _, cmd := range c.denied {
-			if list.Check(cmd, nil) == nil {
-				t.Errorf("%q is allowed though %q is denied", cmd, c.entry)
+		t.Run(c.entry, func(t *testing.T) {
+			list := Commands{Deny: []string{c.entry}}
+			for _, cmd := range c.denied {
+				if list.Check(cmd, nil) == nil {
+					t.Errorf("%q is allowed though %q is denied", cmd, c.entry)
+				}
 			}
-		}
-		for _, cmd := range c.allowed {
-			if err := list.Check(cmd, nil); err != nil && strings.Contains(err.Error(), "command is denied") {
-				t.Errorf("%q: %v", cmd, err)
+			for _, cmd := range c.allowed {
+				if err := list.Check(cmd, nil); err != nil && strings.Contains(err.Error(), "command is denied") {
+					t.Errorf("%q: %v", cmd, err)
+				}
 			}
-		}
+		})
 	}
+}
+
+func TestDenyIsFastOnLongCommands(t *testing.T) {
 	long := Commands{Deny: []string{"git push", "kubectl delete x y z", "rm -rf"}}
 	for _, unit := range []string{"sudo ", "git ", "$x ", "kubectl $x ", "rm -r "} {
 		began := time.Now()
@@ -266,7 +272,7 @@ func TestDenyFindsOtherSpellings(t *testing.T) {
 	}
 }
 
-func TestDenyFindsTheSubcommand(t *testing.T) {
+func TestDenyMatchesSubcommandAfterOptions(t *testing.T) {
 	lists := Commands{Deny: []string{"git push", "go get", "git remote add", "npm publish", "kubectl delete"}}
 	for _, cmd := range []string{
 		"git push", "git --no-pager push", "git -C sub push", "git -c user.name=x push", "git -c user.name=push push origin", "timeout 5 git --no-pager push", "go -C sub get x", "git --no-pager remote add x y", "git --no-pager 'push'",
@@ -283,7 +289,7 @@ func TestDenyFindsTheSubcommand(t *testing.T) {
 	}
 }
 
-// Signatures are verified by gpg, which no list has.
+// git would start gpg to verify a signature, which is not listed.
 func TestNoFormatOfGitVerifiesSignatures(t *testing.T) {
 	list := listOf("git")
 	for letter := range strings.FieldsSeq("GG G? GS GK GF GP GT +GG -GG +-GG <(10)%GG <|(10)%GG >>(10)%GG w(1,2,3)%GG C(auto)%GG n%GP h%x25%GG %GG %%GG (trailers:separator=%GG) G") {
@@ -318,23 +324,25 @@ func TestNoFormatOfGitVerifiesSignatures(t *testing.T) {
 
 func listOf(entries string) Commands { return Commands{Allow: strings.Split(entries, ",")} }
 
-func TestRule(t *testing.T) {
+func TestCheckAllowsAndDenies(t *testing.T) {
 	for _, r := range rule {
-		list := listOf(r.list)
-		for _, cmd := range r.allowed {
-			if err := list.Check(cmd, nil); err != nil {
-				t.Errorf("%s: %q is denied: %v", r.about, cmd, err)
+		t.Run(r.about, func(t *testing.T) {
+			list := listOf(r.list)
+			for _, cmd := range r.allowed {
+				if err := list.Check(cmd, nil); err != nil {
+					t.Errorf("%q is denied: %v", cmd, err)
+				}
 			}
-		}
-		for _, cmd := range r.denied {
-			if err := list.Check(cmd, nil); err == nil {
-				t.Errorf("%s: %q is allowed", r.about, cmd)
+			for _, cmd := range r.denied {
+				if err := list.Check(cmd, nil); err == nil {
+					t.Errorf("%q is allowed", cmd)
+				}
 			}
-		}
+		})
 	}
 }
 
-func TestReasons(t *testing.T) {
+func TestDenialNamesReasonAndAlternative(t *testing.T) {
 	list := Commands{Allow: []string{"go test", "go build", "npm run build", "ls"}, Deny: []string{"ls -R"}}
 	for cmd, want := range map[string]Denial{
 		"rm -rf /":         {"command not in whitelist: rm", "Allowed: go test, go build, npm run build, ls."},
@@ -345,7 +353,7 @@ func TestReasons(t *testing.T) {
 		"ls -R x":          {"command is denied: ls -R", ""},
 		"ls '-R'":          {"command is denied: ls -R", ""},
 		"ls $x":            {"command is denied: ls -R", ""},
-		"go test *":        {"* in the arguments of go may become the name of a file that it takes for an option", "Quote the pattern: '*', or write ./ before it."},
+		"go test *":        {"* in the arguments of go may expand to a file name that looks like an option", "Quote the pattern: '*', or write ./ before it."},
 	} {
 		d, ok := errors.AsType[*Denial](list.Check(cmd, nil))
 		if !ok || *d != want {
@@ -354,7 +362,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestCheckRefusesHarmfulEnvironment(t *testing.T) {
 	list := Commands{Allow: []string{"ls"}, Release: []string{"GOFLAGS"}}
 	for _, c := range []struct {
 		name, value string
@@ -373,7 +381,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Each of these chooses in some program which code runs.
+// Each of these variables chooses, in some program, which code runs.
 func TestNoVariableChoosesCode(t *testing.T) {
 	list := Commands{Allow: []string{"ls", "env", "make", "echo"}}
 	for name := range strings.FieldsSeq("JAVA_HOME GOPACKAGESDRIVER KUBECONFIG AWS_CONFIG_FILE DOTNET_STARTUP_HOOKS LUA_INIT BUNDLE_GEMFILE RSYNC_RSH UV_PYTHON PATH IFS ENV BASH_ENV SHELLOPTS PS4 PROMPT_COMMAND CDPATH SHELL HOME " +
@@ -384,7 +392,7 @@ func TestNoVariableChoosesCode(t *testing.T) {
 		"VAGRANT_HOME SSH_AUTH_SOCK GNUPGHOME EMACSLOADPATH VIMINIT EXINIT MYVIMRC INPUTRC NANORC SCREENRC TMUX MANOPT MANPATH GROFF_COMMAND_PREFIX INFOPATH ac_cv_prog_CC CONFIG_SITE http_proxy https_proxy ALL_PROXY SSL_CERT_FILE NODE_EXTRA_CA_CERTS histchars auto_resume BASHOPTS") {
 		lines := []string{name + "=x ls", name + "=x", "env " + name + "=x ls", "for " + name + " in x; do ls; done", "make " + name + "=x"}
 		if slices.Contains(strings.Fields("ac_cv_prog_CC"), name) {
-			lines = lines[:1] // not in the environment of a program, it is the script's own
+			lines = lines[:1] // allowed for the script itself, but not in the environment of a program
 		}
 		for _, cmd := range lines {
 			if list.Check(cmd, nil) == nil {
@@ -392,12 +400,12 @@ func TestNoVariableChoosesCode(t *testing.T) {
 			}
 		}
 		if list.CheckEnv(map[string]string{name: "x"}) == nil || list.CheckAsked("rm", map[string]string{name: "x"}) == nil {
-			t.Errorf("a call may give %s", name)
+			t.Errorf("the environment of a call may have %s", name)
 		}
 	}
 }
 
-func TestValuesOfVariables(t *testing.T) {
+func TestCheckRefusesHarmfulValues(t *testing.T) {
 	list := Commands{Allow: []string{"ls", "env", "make", "echo", "timeout"}}
 	for cmd, want := range map[string]bool{
 		"LC_ALL=zh_CN.GBK; echo \"\u4f60\\$(touch X)\"": false, "LC_ALL=zh_CN.GBK ls": false, "LC_ALL=$x ls": false, "LC_ALL=C ls": true, "for LC_ALL in C; do ls; done": false, "env LC_CTYPE=ja_JP.SJIS ls": false, "LANG=C.UTF-8": true,
@@ -410,14 +418,14 @@ func TestValuesOfVariables(t *testing.T) {
 		}
 	}
 	if list.Check("make", map[string]string{"A": "$(shell touch X)"}) == nil {
-		t.Error("make may be given a line of a makefile")
+		t.Error("the environment of make may have a makefile expression")
 	}
 }
 
-// What is refused says what would be accepted.
-func TestRefusalsAdvise(t *testing.T) {
+// A denial says what would be accepted instead.
+func TestDenialAdvises(t *testing.T) {
 	for cmd, want := range map[string]string{
-		"go bug": "Allowed of go: build, run, test", "find . -exec sed p {} +": "call of their own", "git -C ../x log": "workspace", "git help log": "man", "sed s/a/b/e x": "y///", "rm x": "Allowed: git log, go, ls, find, sed.",
+		"go bug": "Allowed of go: build, run, test", "find . -exec sed p {} +": "in a separate call", "git -C ../x log": "workspace", "git help log": "man", "sed s/a/b/e x": "y///", "rm x": "Allowed: git log, go, ls, find, sed.",
 	} {
 		list := listOf("git log,git help,go,ls,find,sed,ls")
 		if strings.HasPrefix(cmd, "rm") {
@@ -430,7 +438,7 @@ func TestRefusalsAdvise(t *testing.T) {
 	}
 }
 
-func TestLists(t *testing.T) {
+func TestAllowAndDenyLists(t *testing.T) {
 	for _, c := range []struct {
 		list Commands
 		cmd  string
@@ -463,7 +471,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
+func TestValidateRefusesInvalidLists(t *testing.T) {
 	good := Commands{Allow: []string{"default", "terraform plan"}, Deny: []string{"go test -v"}, Examples: map[string][]string{
 		"terraform plan": {"terraform plan -out /tmp/x"}, "go test": {"go test ./..."}, "go test -v": {"go test -v", "ls; go test '-v' x", "go test x -v"},
 	}}
@@ -478,13 +486,14 @@ func TestValidate(t *testing.T) {
 		{Deny: []string{"ls -l"}, Examples: map[string][]string{"ls -l": {"ls x"}}},
 	} {
 		if err := c.Validate(); err == nil {
-			t.Errorf("%v is taken for good", c)
+			t.Errorf("%v is valid", c)
 		}
 	}
 }
 
-// FuzzCheck sees that no command and no list makes the check panic, that a
-// longer list allows no less, and that what is both allowed and denied is denied.
+// FuzzCheck tests that no command and no list makes the check panic, that a longer
+// list does not allow less, and that a command which is both allowed and denied is
+// denied.
 func FuzzCheck(f *testing.F) {
 	for _, r := range table(f, "testdata/policy_dev.tsv") {
 		f.Add(r.cmd, strings.Join(r.list.Allow, ","))
@@ -500,7 +509,7 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		if err := list.Validate(); err != nil {
-			t.Fatalf("allowed by a wrong list: %v", err)
+			t.Fatalf("allowed by an invalid list: %v", err)
 		}
 		more := Commands{Allow: append(DefaultCommands(), list.Allow...)}
 		if err := more.Check(cmd, maps.Clone(map[string]string{"A": "$(rm)"})); err != nil {
@@ -513,7 +522,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// runsSomething tells a command from one that only sets variables.
+// runsSomething reports whether a command runs a program, not only sets variables.
 func runsSomething(cmd string) bool {
 	return Commands{Allow: []string{"nothing"}}.Check(cmd, nil) != nil
 }

@@ -2,8 +2,8 @@ package policy
 
 import "strings"
 
-// harmlessSed reports whether a script has only commands that print, delete,
-// add, substitute and quit. It reads only what every sed reads alike.
+// harmlessSed reports whether a script only prints, deletes, adds and substitutes
+// text, and quits. It accepts only syntax that every sed reads in the same way.
 func harmlessSed(script string) bool {
 	s := sedScript{script}
 	for {
@@ -21,26 +21,26 @@ func harmlessSed(script string) bool {
 	}
 }
 
-// A sedScript is what is left to read of a script.
+// A sedScript is the unread rest of a script.
 type sedScript struct{ rest string }
 
 func (s *sedScript) skip(set string) { s.rest = strings.TrimLeft(s.rest, set) }
 
-func (s *sedScript) take(prefix string) (ok bool) {
+func (s *sedScript) accept(prefix string) (ok bool) {
 	s.rest, ok = strings.CutPrefix(s.rest, prefix)
 	return ok
 }
 
-// address reads what stands before a command; it may be nothing.
+// address reads the address of a command, which may be empty.
 func (s *sedScript) address() bool {
 	if !s.line() {
 		return false
 	}
 	s.skip(" \t")
-	if s.take(",") {
+	if s.accept(",") {
 		s.skip(" \t")
-		if !s.take("+") {
-			s.take("~")
+		if !s.accept("+") {
+			s.accept("~")
 		}
 		if !s.line() {
 			return false
@@ -50,18 +50,18 @@ func (s *sedScript) address() bool {
 	return true
 }
 
-// line reads a line's number, $, or a pattern.
+// line reads a line number, $, or a pattern.
 func (s *sedScript) line() bool {
 	switch {
-	case s.take("$"):
-	case s.take("/"):
+	case s.accept("$"):
+	case s.accept("/"):
 		if !s.pattern('/') {
 			return false
 		}
-		s.take("I")
+		s.accept("I")
 	default:
 		s.skip(digits)
-		if s.take("~") {
+		if s.accept("~") {
 			s.skip(digits)
 		}
 	}
@@ -70,27 +70,27 @@ func (s *sedScript) line() bool {
 
 func (s *sedScript) command() bool {
 	switch {
-	case s.take("p"), s.take("d"), s.take("="):
+	case s.accept("p"), s.accept("d"), s.accept("="):
 		return true
-	case s.take("q"):
+	case s.accept("q"):
 		s.skip(" \t")
 		s.skip(digits)
 		return true
-	case s.take("s"):
+	case s.accept("s"):
 		return s.substitute()
-	case s.take("y"):
+	case s.accept("y"):
 		return s.transliterate()
 	case s.rest != "" && strings.IndexByte("nNhHgGxDP", s.rest[0]) >= 0:
 		s.rest = s.rest[1:]
 		return true
-	case s.take("a"), s.take("i"), s.take("c"):
+	case s.accept("a"), s.accept("i"), s.accept("c"):
 		return s.textLine()
 	}
 	return false
 }
 
-// textLine reads a text that is the rest of the line. A backslash in it could take
-// more lines, or those of another script.
+// textLine reads the text of a, i or c, which is the rest of the line. A backslash
+// in it could continue the text with more lines, or with those of another script.
 func (s *sedScript) textLine() bool {
 	text, _, _ := strings.Cut(s.rest, "\n")
 	s.rest = s.rest[len(text):]
@@ -123,9 +123,9 @@ func (s *sedScript) substitute() bool {
 	return true
 }
 
-// pattern reads a regular expression and the mark that ends it. Some seds take
-// a mark within brackets for a character and others for the end, so a bracket
-// that is open there is refused.
+// pattern reads a regular expression and the mark that ends it. A mark within
+// brackets is a character for some seds and the end for others, so an open bracket
+// before the mark is refused.
 func (s *sedScript) pattern(mark byte) bool {
 	all := s.rest
 	if !s.text(mark) {
@@ -134,8 +134,8 @@ func (s *sedScript) pattern(mark byte) bool {
 	return bracketsClose(all[:len(all)-len(s.rest)-1])
 }
 
-// text reads up to the mark. The escapes that stand for a character by its
-// number are refused: some seds put that in before they look for the mark.
+// text reads up to the mark. Escapes for a character by its number are refused: some
+// seds replace them before they search for the mark.
 func (s *sedScript) text(mark byte) bool {
 	for i := 0; i < len(s.rest); i++ {
 		switch s.rest[i] {
@@ -169,9 +169,9 @@ func bracketsClose(re string) bool {
 	return true
 }
 
-// bracketLength returns how much there is behind a [ up to its ], and -1 if
-// none ends it for certain. A ] that comes first is a character; one behind a
-// backslash is for some.
+// bracketLength returns the number of bytes after a [ up to and including its ], or
+// -1 if the end is uncertain. A ] that comes first is a character; after a backslash
+// it is one for some seds.
 func bracketLength(re string) int {
 	body := strings.TrimPrefix(re, "^")
 	body = strings.TrimPrefix(body, "]")

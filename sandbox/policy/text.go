@@ -10,50 +10,50 @@ import (
 )
 
 const (
-	// maxBytes is far above what people and models write in one command. A
-	// parser that calls itself for each level can otherwise be led to overflow its
-	// stack, which ends a Go program for good.
+	// maxBytes is far above the length of commands that people and models write. A
+	// longer one could make a recursive parser overflow its stack, which a Go program
+	// cannot recover from.
 	maxBytes = 16 << 10
 
 	maxCalls = 256 // simple commands in a line
 	maxDepth = 32  // levels of nesting
 )
 
-// gate refuses, before anything is parsed, what parsers are known to disagree
-// about and what a person who reads the command does not see.
-func gate(cmd string) error {
-	const write = "Write the command as plain text; what is special in data can come from a file."
+// checkText refuses, before parsing, text that parsers are known to read differently
+// and characters that a person who reads the command does not see.
+func checkText(cmd string) error {
+	const write = "Write the command as plain text, and put special characters in data into a file."
 	switch {
 	case strings.TrimSpace(cmd) == "":
 		return denied("", "the command is empty")
 	case len(cmd) > maxBytes:
-		return denied("Put the data into a file, or make several calls.", "the command has %d bytes; at most %d are checked", len(cmd), maxBytes)
+		return denied("Put the data into a file, or make several calls.", "the command must have at most %d bytes, got %d", maxBytes, len(cmd))
 	case !utf8.ValidString(cmd):
-		return denied(write, "the command is not valid UTF-8")
+		return denied(write, "the command must be valid UTF-8")
 	}
 	if at := strings.IndexFunc(cmd, hidden); at >= 0 {
 		r, _ := utf8.DecodeRuneInString(cmd[at:])
-		return denied(write, "the command has the character %U at byte %d, which is not seen and not allowed", r, at)
+		return denied(write, "the command must not contain invisible characters, got %U at byte %d", r, at)
 	}
 	return nil
 }
 
-// hidden tells control characters and those that only format: zero-width ones,
-// those that turn the direction of text, tags.
+// hidden reports whether a character is a control or format character: zero-width
+// characters, those that change the direction of text, tags.
 func hidden(r rune) bool {
 	return r != '\t' && r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
-// A shallowReader gives a parser its text as long as the parser is not nested
-// too deep. It sees that by how many calls lie between them: the parser calls
-// itself for each level, and what opens a level only the parser can tell. Without
-// it, 16 KiB of opening parentheses take the parser a fifth of a second.
+// A shallowReader passes text to a parser until the parser is nested too deep. It
+// measures the depth by the call stack: the parser calls itself for each level, and
+// only the parser knows what opens one. Without the limit, the parser needs a fifth
+// of a second for 16 KiB of opening parentheses.
 type shallowReader struct{ text string }
 
 const (
-	// maxFrames is some times what maxDepth levels need.
+	// maxFrames is several times what maxDepth levels need.
 	maxFrames = 1000
-	// chunk bounds how much deeper a parser can get between two looks.
+	// chunk bounds how much deeper a parser can get between two measurements.
 	chunk = 128
 )
 

@@ -12,11 +12,11 @@ func (k *checker) awk(words []word) error {
 	if err != nil {
 		return err
 	}
-	if err := known(words, operands); err != nil {
+	if err := noPattern(words, operands); err != nil {
 		return err
 	}
 	if len(operands) == 0 || operands[0].glob >= 0 || !harmlessAwk(operands[0].text) {
-		return denied(`No system, getline, @ or |, and no > behind print but to "/dev/stderr".`, "this program for awk is not allowed")
+		return denied(`Do not use system, getline, @ or |, nor > after print except to "/dev/stderr".`, "this awk program is not allowed: it may run programs or write files")
 	}
 	for _, w := range operands[1:] {
 		if strings.HasPrefix(w.text, "-") && w.text != "-" {
@@ -26,13 +26,13 @@ func (k *checker) awk(words []word) error {
 	return nil
 }
 
-// standardFile matches a redirect to a descriptor that awk has already. What
-// follows the name could be a part of it.
+// standardFile matches a redirect to a descriptor that awk already has. It also
+// matches what ends the name, since text after it could be a part of the name.
 var standardFile = regexp.MustCompile(`>{1,2}[ \t]*"/dev/std(?:out|err)"[ \t]*($|[};\n])`)
 
-// harmlessAwk looks for what could start a program or write a file. It does not
-// tell code from strings: where those end depends on what each awk takes for a
-// regular expression. So it may refuse what is harmless.
+// harmlessAwk searches for anything that could start a program or write a file. It
+// does not tell code from strings, since the end of a string depends on what each
+// awk reads as a regular expression. So it also refuses some harmless programs.
 func harmlessAwk(program string) bool {
 	program = standardFile.ReplaceAllString(program, "$1")
 	for _, bad := range []string{"system", "getline", "@", "\\\n"} {
@@ -40,7 +40,7 @@ func harmlessAwk(program string) bool {
 			return false
 		}
 	}
-	// || is a logical or; what is left would be a pipe.
+	// || is a logical or; any other | would be a pipe.
 	if strings.Contains(strings.ReplaceAll(program, "||", ""), "|") {
 		return false
 	}
@@ -77,11 +77,11 @@ func (k *checker) sed(words []word) error {
 	}
 	for _, w := range operands {
 		if inPlace && !writable(w) {
-			return denied("Name files of the workspace, without .., or under /tmp.", "sed may not write %s", w.raw)
+			return denied("Name files of the workspace, without .., or under /tmp.", "sed must not write %s", w.raw)
 		}
 	}
 	if scripts == nil || patterns || slices.ContainsFunc(scripts, func(s string) bool { return !harmlessSed(s) }) {
-		return denied("Only p d q = n N h H g G x D P, s///gpI, y/// and a, i, c with text in the same line are allowed, with addresses and without { }.", "this script for sed is not allowed")
+		return denied("Use only p d q = n N h H g G x D P, s///gpI, y/// and a, i, c with text in the same line, with addresses and without { }.", "this sed script is not allowed: it may run programs or write files")
 	}
 	return nil
 }
@@ -98,13 +98,13 @@ func (k *checker) sort(words []word) error {
 	}
 	for _, g := range given {
 		if (g.name == "o" || g.name == "output") && !writable(word{text: g.value, glob: strings.IndexAny(g.value, "*?[")}) {
-			return denied("Name a file of the workspace, without .., or under /tmp.", "sort may not write %s", g.value)
+			return denied("Name a file of the workspace, without .., or under /tmp.", "sort must not write %s", g.value)
 		}
 	}
 	return nil
 }
 
-// diff has no option here that starts pr: not -l or --paginate.
+// diff excludes the options that start pr: -l and --paginate.
 func (k *checker) diff(words []word) error {
 	o := options{
 		flags: "abBcdeEfHiNnpqrsTtuwyZ", values: "CDFILSUWXx", numbers: true,
@@ -118,7 +118,7 @@ func (k *checker) diff(words []word) error {
 
 func (k *checker) tar(words []word) error {
 	o := options{
-		flags: "cxtruAdvzjJZapkmhSOPUiow", values: "fCbNX", // letters that no tar takes for another option
+		flags: "cxtruAdvzjJZapkmhSOPUiow", values: "fCbNX", // letters with the same meaning in every tar
 		long: "one-top-level? xattrs no-xattrs acls no-acls selinux no-selinux create extract get list append update concatenate catenate diff compare verbose gzip gunzip ungzip bzip2 xz zstd lzma lzip auto-compress " +
 			"no-auto-compress preserve-permissions same-permissions keep-old-files skip-old-files overwrite touch dereference sparse to-stdout " +
 			"absolute-names no-same-owner no-same-permissions same-owner numeric-owner one-file-system wildcards no-wildcards anchored no-recursion " +
@@ -149,7 +149,7 @@ func oldTar(o options, args []word) (rest []word, given []option, err error) {
 		return args, nil, nil
 	}
 	if args[0].glob >= 0 {
-		return nil, nil, denied("Quote it.", "the pattern %s is not allowed where tar takes options", args[0].raw)
+		return nil, nil, denied("Quote it.", "the pattern %s is not allowed as the options of tar", args[0].raw)
 	}
 	letters, rest := args[0].text, args[1:]
 	for _, letter := range strings.Split(letters, "") {
@@ -159,7 +159,7 @@ func oldTar(o options, args []word) (rest []word, given []option, err error) {
 			given = append(given, option{letter, rest[0].text})
 			rest = rest[1:]
 		default:
-			return nil, nil, denied("", "the option %s of tar is not one that is known to be harmless", letter)
+			return nil, nil, denied("", "the option %s of tar is not known to be harmless", letter)
 		}
 	}
 	return rest, given, nil
@@ -206,7 +206,7 @@ func (k *checker) make(words []word) error {
 		switch g.name {
 		case "C", "directory", "f", "file", "makefile", "I", "include-dir":
 			if g.value == "-" || !inWorkspace(g.value) {
-				return denied("Name a path in the workspace, without ..", "make may not read from %s", g.value)
+				return denied("Name a path in the workspace, without ..", "make must not read from %s", g.value)
 			}
 		}
 	}
@@ -218,8 +218,8 @@ func (k *checker) make(words []word) error {
 	return nil
 }
 
-// makeWord judges a target or a variable. make hands variables to the shell and
-// to the programs that it starts.
+// makeWord checks a target or a variable. make passes variables to the shell and to
+// the programs that it starts.
 func (k *checker) makeWord(w word) error {
 	if w.glob >= 0 || !isPlain(w.text) {
 		return denied("Use letters, digits and "+plainMarks+" only.", "%s is not allowed for make: it would reach a shell", w.raw)
@@ -228,26 +228,26 @@ func (k *checker) makeWord(w word) error {
 	if !isVariable {
 		return nil
 	}
-	name = strings.TrimRight(name, ":+") // the other ways to set one
+	name = strings.TrimRight(name, ":+") // := and += set one too
 	switch name {
 	case "SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS":
-		return denied("", "the variable %s of make may not be set: it chooses what runs", name)
+		return denied("", "the variable %s of make must not be set: it chooses what runs", name)
 	case "CC", "CXX", "AR", "LD", "FC":
 		if !toolchain.MatchString(value) {
 			return denied("Name a usual compiler without a path, such as clang or gcc-12.", "%s=%s is not allowed for make", name, value)
 		}
 		return nil
 	case "PREFIX", "DESTDIR", "TESTS", "TEST", "JOBS", "ARCH", "PLATFORM", "PROFILE", "MODE", "BUILD_TYPE", "BUILD_DIR", "CONFIG", "RUN", "OPTS", "V", "W", "Q", "O":
-		return nil // names of makefiles, which no program looks for
+		return nil // names that makefiles use and no program reads
 	}
 	name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
 	return k.variable(setting{name: name, value: value, known: true})
 }
 
-// toolchain are the names of compilers, linkers and archivers.
+// toolchain matches the names of compilers, linkers and archivers.
 var toolchain = regexp.MustCompile(`^([a-z0-9_]+-linux-(gnu|musl)[a-z]*-)?(cc|c\+\+|gcc|g\+\+|clang|clang\+\+|c99|gfortran|flang|ar|gcc-ar|llvm-ar|ld|ld\.lld|ld\.gold|lld)(-[0-9]+)?$`)
 
-// cargo takes no abbreviations. What follows -- goes to the program or the test.
+// cargo checks the options of cargo, which accepts no abbreviations. Words after -- go to the program or test.
 func (k *checker) cargo(words []word) error {
 	args := beforeDashes(words[1:])
 	for i, w := range args {
@@ -259,13 +259,13 @@ func (k *checker) cargo(words []word) error {
 		case name == "--config", strings.HasPrefix(name, "-Z"), strings.HasPrefix(name, "-C"):
 			return refuse(words, name)
 		case name == "--manifest-path" && !inWorkspace(value):
-			return denied("Name a path in the workspace, without ..", "cargo may not build %s", value)
+			return denied("Name a path in the workspace, without ..", "cargo must not build %s", value)
 		}
 	}
 	return nil
 }
 
-// npm takes abbreviations, and any number of dashes before them.
+// npm checks the options of npm, which accepts abbreviations with any number of dashes.
 func (k *checker) npm(words []word) error {
 	for _, w := range beforeDashes(words[1:]) {
 		name, _, _ := strings.Cut(w.text, "=")
@@ -286,8 +286,8 @@ func (k *checker) npm(words []word) error {
 	return nil
 }
 
-// python leaves programs of Python alone, which run what they like, and judges
-// the options of pytest.
+// python checks the options of pytest. It allows any other use of python, since a
+// program of Python can run anything.
 func (k *checker) python(words []word) error {
 	args := words[1:]
 	if words[0].text != "pytest" {
@@ -308,8 +308,8 @@ func (k *checker) python(words []word) error {
 	return nil
 }
 
-// pytestLoads reports whether an argument makes pytest load a plugin or a
-// configuration from elsewhere. next is the word behind it.
+// pytestLoads reports whether an argument makes pytest load a plugin, or a
+// configuration from outside the workspace. next is the word after it.
 func pytestLoads(text, next string) bool {
 	name, value, hasValue := strings.Cut(text, "=")
 	if !hasValue {
@@ -327,15 +327,15 @@ func pytestLoads(text, next string) bool {
 	}
 	switch {
 	case strings.HasPrefix(text, "@"):
-		return true // a file with further arguments
+		return true // a file of arguments
 	case !strings.HasPrefix(text, "-") || strings.HasPrefix(text, "--"):
 		return false
 	}
 	return pytestCluster(text, next)
 }
 
-// pytestCluster reads a word such as -xp, whose last letter takes the rest of
-// the word as its value, or else the next word.
+// pytestCluster checks a word such as -xp, whose last letter has the rest of the word
+// as its value, or else the next word.
 func pytestCluster(text, next string) bool {
 	const flags, values = "xvqslhV", "pcokmrnW"
 	for i := 1; i < len(text); i++ {

@@ -8,10 +8,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// variables are those that may be set, by the kind of value that they may have. A
-// name that ends in * stands for all that begin so, one that begins with * for
-// all that end so. Of all others, most choose in one program or another which
-// code runs: JAVA_HOME, KUBECONFIG, LUA_INIT, RSYNC_RSH.
+// variables lists the variables that may be set, by the kind of value that they may
+// have. A name that ends in * stands for all names with that prefix, and one that
+// begins with * for all names with that suffix. Most other variables choose, in some
+// program, which code runs: JAVA_HOME, KUBECONFIG, LUA_INIT, RSYNC_RSH.
 const variables = `
 any: CI NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLORTERM DEBUG VERBOSE QUIET TRACE LOG_LEVEL LOGLEVEL LOG_FORMAT
 any: ENVIRONMENT APP_* MY_* FOO BAR BAZ VITE_* REACT_APP_* NEXT_PUBLIC_* NODE_ENV RAILS_ENV RACK_ENV FLASK_ENV
@@ -34,8 +34,8 @@ on: GO111MODULE
 cat: PAGER GIT_PAGER MANPAGER
 true: EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR`
 
-// scripts are names of capitals that scripts give to their own variables. They
-// may be set, but not in the environment of a program.
+// scripts are upper-case names that scripts use for their own variables. They may be
+// set, but not in the environment of a program.
 const scripts = " ARGS ARR BASE BRANCH BUILD CHANGED CMD CODE COMMIT CONTENT COUNT CURRENT DATA DATE DAY DEST DIR DIRS DST END ERR ERROR ERRORS EXIT EXT F FAILED FILE FILENAME FILES FIRST FOUND HASH HEAD ID IDX INDEX INPUT " +
 	"ITEM ITEMS KEY LAST LEN LIMIT LINE LIST LOG LOGFILE MATCH MATCHES MAX MESSAGE MIN MODULE MSG NAME NAMES NEW NOW NUM NUMBER OLD OUT OUTFILE OUTPUT PASS PATTERN PKG PKGS QUERY RC REPO RES RESP RESPONSE RESULT RESULTS REV " +
 	"SECOND SHA SIZE SRC START STATUS STR SUM TAG TARGET TEXT TIME TITLE TODAY TOTAL TYPE URL USED VAL VALUE VERSION WORD WORDS "
@@ -45,26 +45,26 @@ var (
 	localeName    = regexp.MustCompile(`^(C|POSIX|(C|[a-z]{2}_[A-Z]{2})\.(UTF-8|utf8|utf-8))$`)
 	compileFlags  = regexp.MustCompile(`^(-O[0-3sgz]|-g[0-3]?|-W(all|extra|error|no-[a-z-]+|pedantic)|-pedantic|-std=[a-z0-9+]+|-D[A-Za-z0-9_]+(=[A-Za-z0-9_.]*)?|-fPIC|-pthread|-fsanitize=[a-z,]+|-m(32|64))$`)
 	ownName       = regexp.MustCompile(`^([a-z][a-z0-9]*|[A-Z][0-9]*)$`)
-	makeReference = regexp.MustCompile(`\$(\([A-Za-z0-9_]+\)|\{[A-Za-z0-9_]+\})`) // to another variable of make; it calls no function
+	makeReference = regexp.MustCompile(`\$(\([A-Za-z0-9_]+\)|\{[A-Za-z0-9_]+\})`) // a reference to another make variable; it calls no function
 	loopName      = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 )
 
-// A setting is a variable that gets a value, whoever gives it: an assignment, a
-// loop, env, or the caller of exec.
+// A setting is a variable and the value that an assignment, a loop, env or the
+// caller of exec gives it.
 type setting struct {
 	name     string
 	value    string
 	known    bool // the value is known before it is set
-	exported bool // programs see it
+	exported bool // it is in the environment of programs
 }
 
-// variable judges a setting. Only what is known to be harmless may be set, to a
-// value that is: bash itself takes what some of its own variables get for
-// arithmetic, where RANDOM='a[$(…)]' runs a command, and a locale such as
-// zh_CN.GBK changes which of the bytes behind it are quotes.
+// variable checks a setting. Only a variable that is known to be harmless may be set,
+// and only to a harmless value: bash evaluates the values of some of its own
+// variables as arithmetic, where RANDOM='a[$(…)]' runs a command, and a locale such
+// as zh_CN.GBK changes which of the following bytes are quotes.
 func (r *rules) variable(s setting) error {
 	if !syntax.ValidName(s.name) {
-		return denied("Use letters, digits and _ in names of variables.", "%q is not the name of a variable", s.name)
+		return denied("Use letters, digits and _ in names of variables.", "%q is not a valid variable name", s.name)
 	}
 	if slices.Contains(r.release, s.name) {
 		return nil
@@ -74,17 +74,17 @@ func (r *rules) variable(s setting) error {
 	case kind == "" && !s.exported && isScripts(s.name), kind == "" && ownName.MatchString(s.name) && s.name != "histchars":
 		kind = "any"
 	case kind == "":
-		return denied("Leave it as it is, or use a name of lower-case letters. The owner of this server can release a variable: [commands] release.",
-			"the variable %s may not be set: it is not one that is known to choose no code", s.name)
+		return denied("Do not set it, or use a name of lower-case letters. The owner of this server can release a variable: [commands] release.",
+			"the variable %s must not be set: it is not known to be harmless and could choose which code runs", s.name)
 	}
 	if kind != "any" && !(s.known && harmlessValue(kind, s.value)) {
-		return denied("Leave it as it is. The owner of this server can release a variable: [commands] release.",
-			"the variable %s may not be set to this value: allowed is %s", s.name, kinds[kind])
+		return denied("Do not set it. The owner of this server can release a variable: [commands] release.",
+			"the value of the variable %s is not allowed, it must be %s", s.name, kinds[kind])
 	}
 	return nil
 }
 
-// isScripts reports whether a name can only be a variable of the script itself.
+// isScripts reports whether a name can only be a script's own variable.
 func isScripts(name string) bool {
 	return strings.Contains(scripts, " "+name+" ") || loopName.MatchString(name) && name != "_" && name != "auto_resume" && name != "histchars" &&
 		!strings.HasPrefix(name, "npm_") && !strings.HasPrefix(name, "warmbox_") && !strings.HasSuffix(name, "_proxy")
@@ -104,7 +104,7 @@ func kindOf(name string) string {
 	return ""
 }
 
-// variableKinds and variablePatterns are the table, by name and by pattern.
+// variableKinds and variablePatterns are the table of variables, by name and by pattern.
 var variableKinds, variablePatterns = readVariables()
 
 func readVariables() (names, patterns map[string]string) {
@@ -122,17 +122,17 @@ func readVariables() (names, patterns map[string]string) {
 	return names, patterns
 }
 
-// foreign tells the names that only end as a harmless one does.
+// foreign reports whether a name with a harmless suffix has the prefix of a program.
 func foreign(name string) bool {
 	return slices.ContainsFunc([]string{"BASH", "LD_", "DYLD_", "GIT_", "npm_", "WARMBOX_", "warmbox_", "CARGO_", "PIP_", "UV_", "XDG_"}, func(p string) bool {
 		return len(name) >= len(p) && strings.EqualFold(name[:len(p)], p)
 	})
 }
 
-// kinds say what each kind of value is.
+// kinds describe each kind of value.
 var kinds = map[string]string{
-	"number": "a number", "word": "a word of letters, digits, - and _", "zone": "a zone such as Europe/Berlin", "languages": "names such as de:en", "locale": "C, POSIX, C.UTF-8, en_US.UTF-8 and the like",
-	"path": "a path below /tmp or in the workspace", "compile": "-O, -g, -W, -D, -std and the like", "encoding": "utf-8", "off": "off", "local": "local", "on": "on, off and auto",
+	"number": "a number", "word": "a word of letters, digits, - and _", "zone": "a zone such as Europe/Berlin", "languages": "names such as de:en", "locale": "a locale such as C, POSIX, C.UTF-8 or en_US.UTF-8",
+	"path": "a path below /tmp or in the workspace", "compile": "options such as -O, -g, -W, -D or -std", "encoding": "utf-8", "off": "off", "local": "local", "on": "on, off or auto",
 	"cat": "cat", "true": "true",
 }
 
@@ -165,7 +165,7 @@ func harmlessValue(kind, value string) bool {
 	return false
 }
 
-// set judges a setting of the line that is checked, and remembers it for make.
+// set checks a setting of the checked line and records it for forMake.
 func (k *checker) set(s setting) error {
 	if err := k.variable(s); err != nil {
 		return err
@@ -182,18 +182,18 @@ func (k *checker) set(s setting) error {
 	return nil
 }
 
-// callsMake reports whether a value has what make may take for the call of a
-// function. A box has its variables for every command, those too that are make.
+// callsMake reports whether a value contains text that make may evaluate as a
+// function call. The variables of a box are set for every command, make included.
 func callsMake(value string) bool {
 	value = makeReference.ReplaceAllString(value, "")
 	return strings.Contains(value, "$(") || strings.Contains(value, "${")
 }
 
 // forMake refuses a line that starts make and sets a variable to more than plain
-// text: make takes the environment for lines of its makefile.
+// text: make reads the environment like lines of its makefile.
 func (k *checker) forMake() error {
 	if k.makes && k.text != "" {
-		return denied("Use letters, digits and "+plainMarks+" only, or run make in another call.", "the variable %s is not allowed beside make to have this value: make would expand it, and hand it to a shell", k.text)
+		return denied("Use letters, digits and "+plainMarks+" only, or run make in another call.", "the value of the variable %s is not allowed in a command with make: make would expand it and pass it to a shell", k.text)
 	}
 	return nil
 }

@@ -8,30 +8,30 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A checker walks one text as one kind of shell reads it. It knows the nodes
-// that may be there; every other ends the walk with a refusal.
+// A checker walks the syntax tree of a text as one kind of shell parses it. It knows
+// the nodes that are allowed and refuses every other.
 type checker struct {
 	*rules
 	*budget
 	src  string
 	lang syntax.LangVariant
 
-	literal []span // parts of src in which nothing has a meaning
-	hereDoc int    // where the first here-document with a meaning begins; 0 if none does
+	literal []span // parts of src without special characters
+	hereDoc int    // where the first here-document with expansions begins; 0 if there is none
 }
 
 // A budget is shared by the checkers of a text and of the texts within it.
 type budget struct {
 	calls, depth int
 
-	exported []string // variables that programs see
-	text     string   // one of them that has more than plain text; "" if none does
-	makes    bool     // make is started
+	exported []string // variables in the environment of programs
+	text     string   // an exported variable with more than plain text; "" if there is none
+	makes    bool     // the line starts make
 }
 
 type span struct{ from, to int }
 
-const plainly = "Use simple commands with && || ; | ! ( ) { }, if, while, until, for x in …, case, $(…), and redirects to /tmp or /dev/null."
+const useSimple = "Use simple commands with && || ; | ! ( ) { }, if, while, until, for x in …, case, $(…), and redirects to /tmp or /dev/null."
 
 func (k *checker) check() error {
 	file, err := parse(k.src, k.lang)
@@ -39,7 +39,7 @@ func (k *checker) check() error {
 		return k.unparsed(err)
 	}
 	if len(file.Stmts) == 0 {
-		return denied("", "there is no command in it")
+		return denied("", "the text contains no command")
 	}
 	if err := k.stmts(file.Stmts); err != nil {
 		return err
@@ -47,15 +47,15 @@ func (k *checker) check() error {
 	return k.continuations()
 }
 
-// parse makes an error of a panic: a text that the parser does not survive must
-// not end the server, and is refused.
+// parse returns a panic of the parser as an error: a text that makes the parser
+// panic is refused and must not end the server.
 func parse(text string, lang syntax.LangVariant) (file *syntax.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the parser failed: %v", r)
 		}
 	}()
-	// No name: it would stand in front of what the parser says.
+	// No name: it would be a prefix of the parser's error.
 	return syntax.NewParser(syntax.Variant(lang)).Parse(&shallowReader{text}, "")
 }
 
@@ -64,13 +64,13 @@ func (k *checker) unparsed(err error) error {
 		return k.tooDeep()
 	}
 	if k.lang == syntax.LangPOSIX {
-		return denied(plainly, "not every shell understands the command, so it is not allowed: %v", err)
+		return denied(useSimple, "the command is not allowed, since POSIX shells cannot parse it: %v", err)
 	}
-	return denied(plainly, "the command cannot be parsed: %v", err)
+	return denied(useSimple, "the command cannot be parsed: %v", err)
 }
 
 func (k *checker) tooDeep() error {
-	return denied("Make it simpler, or make several calls.", "the command is nested too deep; at most %d levels are checked", maxDepth)
+	return denied("Make it simpler, or make several calls.", "the command must not be nested more than %d levels deep", maxDepth)
 }
 
 // nested runs f one level deeper.
@@ -82,7 +82,7 @@ func (k *checker) nested(f func() error) error {
 	return f()
 }
 
-// block judges a list of statements that stands one level deeper.
+// block checks a list of statements one level deeper.
 func (k *checker) block(list []*syntax.Stmt) error {
 	return k.nested(func() error { return k.stmts(list) })
 }
@@ -98,7 +98,7 @@ func (k *checker) stmts(list []*syntax.Stmt) error {
 
 func (k *checker) stmt(s *syntax.Stmt) error {
 	if s.Background || s.Coprocess || s.Disown {
-		return denied("Leave the & away; exec itself can run a command in the background.", "a command behind & is not allowed: it outlives the call")
+		return denied("Remove the &; exec itself can run a command in the background.", "a background command (&) is not allowed: it outlives the call")
 	}
 	for _, r := range s.Redirs {
 		if err := k.redirect(r); err != nil {
@@ -136,7 +136,7 @@ func (k *checker) compound(c syntax.Command) error {
 	case *syntax.TimeClause:
 		return k.timeClause(c)
 	}
-	return denied(plainly+" To set a variable, write it in front of the command, or give it to exec in env.", "%s is not allowed", describe(c))
+	return denied(useSimple+" To set a variable, write it before the command, or pass it in the env of exec.", "%s is not allowed", describe(c))
 }
 
 func describe(c syntax.Command) string {
@@ -155,13 +155,13 @@ func describe(c syntax.Command) string {
 	return "this kind of command"
 }
 
-// binary judges a chain in the order in which it runs. The tree has the last
-// link on top, and is as deep as there are links.
+// binary checks a chain of commands in the order in which it runs. In the syntax
+// tree the last command is on top, and the depth is the length of the chain.
 func (k *checker) binary(c *syntax.BinaryCmd) error {
 	links := []*syntax.Stmt{}
 	for {
 		if c.Op == syntax.PipeAll {
-			return denied("Write 2>&1 | instead.", "|& is not allowed: not every shell understands it")
+			return denied("Write 2>&1 | instead.", "|& is not allowed: POSIX shells do not support it")
 		}
 		links = append(links, c.Y)
 		left, ok := c.X.Cmd.(*syntax.BinaryCmd)
@@ -206,7 +206,7 @@ func (k *checker) caseClause(c *syntax.CaseClause) error {
 	}
 	for _, item := range c.Items {
 		if item.Op != syntax.Break {
-			return denied("End each pattern's commands with ;;.", "%s is not allowed: not every shell understands it", item.Op)
+			return denied("End each pattern's commands with ;;.", "%s is not allowed: POSIX shells do not support it", item.Op)
 		}
 		if err := k.words(item.Patterns); err != nil {
 			return err
@@ -218,8 +218,8 @@ func (k *checker) caseClause(c *syntax.CaseClause) error {
 	return nil
 }
 
-// timeClause judges bash's keyword like the program of that name, which is what
-// other shells start.
+// timeClause checks the keyword of bash like the program time, which other shells
+// start.
 func (k *checker) timeClause(c *syntax.TimeClause) error {
 	name := word{text: "time", raw: "time", plain: true, static: true, glob: -1}
 	if err := k.program([]word{name}); err != nil {
@@ -231,10 +231,10 @@ func (k *checker) timeClause(c *syntax.TimeClause) error {
 	return k.block([]*syntax.Stmt{c.Stmt})
 }
 
-// call judges a simple command.
+// call checks a simple command.
 func (k *checker) call(c *syntax.CallExpr) error {
 	if k.calls++; k.calls > maxCalls {
-		return denied("Make several calls.", "the command has more than %d simple commands", maxCalls)
+		return denied("Make several calls.", "the command must not have more than %d simple commands", maxCalls)
 	}
 	for _, a := range c.Assigns {
 		if err := k.assign(a, len(c.Args) > 0); err != nil {
@@ -257,13 +257,13 @@ func (k *checker) call(c *syntax.CallExpr) error {
 	return k.run(words)
 }
 
-// run judges a program with its arguments, whether a shell starts it or another
-// program does.
+// run checks a program with its arguments, whether a shell or another program starts
+// it.
 func (k *checker) run(words []word) error {
 	if err := k.program(words); err != nil {
 		return err
 	}
-	name := base(words[0].text) // a path leads to the program of that name
+	name := base(words[0].text) // a path names the same program
 	if guard := guardOf(name); guard != nil {
 		if name != words[0].text {
 			words = slices.Clone(words)
@@ -276,7 +276,7 @@ func (k *checker) run(words []word) error {
 
 func (k *checker) assign(a *syntax.Assign, exported bool) error {
 	if a.Append || a.Naked || a.Index != nil || a.Array != nil {
-		return denied("Write name=value.", "an array, or += in an assignment, is not allowed: not every shell understands it")
+		return denied("Write name=value.", "arrays and += are not allowed in an assignment: POSIX shells do not support them")
 	}
 	s := setting{name: a.Name.Value, known: true, exported: exported}
 	if a.Value != nil {
@@ -292,11 +292,11 @@ func (k *checker) assign(a *syntax.Assign, exported bool) error {
 	return k.words([]*syntax.Word{a.Value})
 }
 
-// continuations judges the backslashes at the end of lines. Shells join the
-// lines before they read words, and disagree on what then becomes of a $ or a <
-// at the end of the first. So there must be a blank before the backslash, or plain
-// characters on both sides. In a comment it joins nothing, but our parser thinks
-// it does.
+// continuations checks the backslashes at the end of lines. Shells join the lines
+// before they read words, and they differ in how they then read a $ or a < at the
+// end of the first line. So there must be a blank before the backslash, or plain
+// characters on both sides. In a comment a backslash does not join lines, but the
+// parser assumes that it does.
 func (k *checker) continuations() error {
 	text := k.masked()
 	for at := range len(text) - 1 {
@@ -310,7 +310,7 @@ func (k *checker) continuations() error {
 		}
 		alone := len(before) == at && joinable(before, after)
 		if !alone || comment || k.hereDoc > 0 && at > k.hereDoc {
-			return denied("Put a blank before the backslash that ends a line.", "a backslash at the end of a line that stands behind %q, or in a comment or a here-document, is not allowed", before[max(0, len(before)-1):])
+			return denied("Put a blank before the backslash that ends a line.", "a backslash at the end of a line is not allowed after %q, in a comment or in a here-document", before[max(0, len(before)-1):])
 		}
 	}
 	return nil
@@ -324,8 +324,8 @@ func joinable(before, after string) bool {
 	return after != "" && strings.Contains(plain, before[len(before)-1:]) && strings.Contains(plain, after[:1])
 }
 
-// endsInComment reports whether the last line of text may be a comment at its
-// end. It takes a # in double quotes for one too.
+// endsInComment reports whether the last line of text may end in a comment. A # in
+// double quotes counts as one too.
 func endsInComment(text string) bool {
 	line := text[strings.LastIndexByte(text, '\n')+1:]
 	for i := range len(line) {
@@ -336,7 +336,7 @@ func endsInComment(text string) bool {
 	return false
 }
 
-// masked returns the text without what has no meaning in it.
+// masked returns the text with its literal parts replaced by x.
 func (k *checker) masked() string {
 	text := []byte(k.src)
 	for _, s := range k.literal {

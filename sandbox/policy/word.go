@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A place says what quotes mean where a part of a word stands.
+// A place is the context of a part of a word. It decides what quotes mean.
 type place int
 
 const (
@@ -16,7 +16,7 @@ const (
 	quotedElse       // in the word of a ${x:-word} that is quoted
 )
 
-// words judges what the expansions in words would run.
+// words checks the commands in the expansions of words.
 func (k *checker) words(list []*syntax.Word) error {
 	for _, w := range list {
 		if err := k.parts(w.Parts, bare); err != nil {
@@ -36,11 +36,11 @@ func (k *checker) parts(list []syntax.WordPart, in place) error {
 }
 
 func (k *checker) part(p syntax.WordPart, in place) error {
-	const noDollar = "Write the characters themselves, or use printf where it is allowed."
+	const noDollar = "Write the characters themselves, or use printf if it is allowed."
 	switch p := p.(type) {
 	case *syntax.Lit:
 		// "${x:-'$(rm)'}" runs rm, while ${x:-'$(rm)'} does not, and parsers get
-		// it wrong. So there are no quotes there at all.
+		// this wrong. So no quotes are allowed here.
 		if in == quotedElse && strings.ContainsAny(p.Value, `'"\`) {
 			return quoteWithin()
 		}
@@ -67,15 +67,15 @@ func (k *checker) part(p syntax.WordPart, in place) error {
 	case *syntax.CmdSubst:
 		return k.nested(func() error { return k.substitution(p, in) })
 	case *syntax.ArithmExp:
-		return denied("Compute it in a program.", "arithmetic is not allowed: it takes the text of variables for code")
+		return denied("Compute it in a program.", "arithmetic is not allowed: it evaluates the text of variables as code")
 	}
-	return denied(plainly, "this kind of expansion is not allowed: not every shell understands it")
+	return denied(useSimple, "this kind of expansion is not allowed: POSIX shells do not support it")
 }
 
 func at(p syntax.Pos) int { return int(p.Offset()) }
 
 func quoteWithin() error {
-	return denied("Set a variable first, and use that.", "quotes or backslashes in the word of a quoted ${…} are not allowed: shells read them differently")
+	return denied("Set a variable first, and use that.", "quotes and backslashes are not allowed in the word of a quoted ${…}: shells read them differently")
 }
 
 func (k *checker) param(p *syntax.ParamExp, in place) error {
@@ -104,7 +104,7 @@ func (k *checker) param(p *syntax.ParamExp, in place) error {
 
 func (k *checker) substitution(c *syntax.CmdSubst, in place) error {
 	if c.TempFile || c.ReplyVar {
-		return denied("Write $(…).", "${ …;} is not allowed: not every shell understands it")
+		return denied("Write $(…).", "${ …;} is not allowed: POSIX shells do not support it")
 	}
 	if len(c.Stmts) == 0 {
 		return denied("", "a substitution without a command is not allowed")
@@ -115,23 +115,23 @@ func (k *checker) substitution(c *syntax.CmdSubst, in place) error {
 	return k.stmts(c.Stmts)
 }
 
-// backquotes judges what a shell would make of `…`: it takes all up to the next
-// backquote that has no backslash, whatever quotes stand in between, takes some
-// backslashes away, and only then parses. What our parser made of it in one go is
-// not looked at.
+// backquotes checks `…` as a shell reads it: the shell reads everything up to the
+// next backquote without a backslash, regardless of quotes, removes some of the
+// backslashes, and parses the result. The syntax tree of our parser, which does this
+// in one step, is not used.
 func (k *checker) backquotes(c *syntax.CmdSubst, in place) error {
 	text, ok := backquoted(k.src[at(c.Left):])
 	end := at(c.Left) + len(text) + 1
 	if !ok || end != at(c.Right) || in != bare && strings.Contains(text, `"`) {
-		return denied("Write $(…).", "quotes of this kind within backquotes are not allowed: shells read them differently")
+		return denied("Write $(…).", "these quotes are not allowed within backquotes: shells read them differently")
 	}
 	k.literal = append(k.literal, span{at(c.Left), end})
 	inner := &checker{rules: k.rules, budget: k.budget, src: unescape(text, "\\$`"), lang: k.lang}
 	return inner.check()
 }
 
-// backquoted returns what stands between the backquote that s begins with and
-// the next one.
+// backquoted returns the text between the backquote at the start of s and the next
+// one.
 func backquoted(s string) (text string, ok bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -144,7 +144,7 @@ func backquoted(s string) (text string, ok bool) {
 	return "", false
 }
 
-// unescape takes the backslash away before each of the special characters.
+// unescape removes the backslash before each of the special characters.
 func unescape(s, special string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -159,18 +159,18 @@ func unescape(s, special string) string {
 	return b.String()
 }
 
-// A word is an argument as far as it is known before it is run.
+// A word is an argument of a command, as far as it is known before the command runs.
 type word struct {
-	raw    string // as it is written
-	text   string // what the program gets, if static
-	plain  bool   // one literal that means itself, without quotes or escapes
-	static bool   // no expansion in it but perhaps a pattern for names of files
-	single bool   // it becomes one argument, whatever expands in it
-	glob   int    // where in text such a pattern begins; -1 if none does
+	raw    string // as written
+	text   string // the argument that the program gets, if static
+	plain  bool   // one literal without quotes, escapes or special characters
+	static bool   // no expansion in it, except possibly a file name pattern
+	single bool   // it becomes exactly one argument
+	glob   int    // where in text a file name pattern begins; -1 if there is none
 }
 
-// revision matches the braces of git's @{u} and stash@{0}. No shell expands braces
-// without a comma or two dots in them.
+// revision matches the braces of git's @{u} and stash@{0}. Shells do not expand braces
+// without a comma or two dots.
 var revision = regexp.MustCompile(`@\{-?[A-Za-z0-9]+\}`)
 
 func (k *checker) read(w *syntax.Word) word {
@@ -184,7 +184,7 @@ func (k *checker) read(w *syntax.Word) word {
 	if b.glob {
 		r.glob = b.globAt
 	}
-	// ~- is the value of a variable, and so may be what begins any expansion.
+	// ~- is the value of a variable, so a word that begins with ~ is not known.
 	names := b.unquoted.String()
 	tilde := strings.HasPrefix(names, "~") || strings.Contains(names, "=~") || strings.Contains(names, ":~")
 	braces := strings.ContainsAny(names, "{}") && strings.ContainsAny(revision.ReplaceAllString(strings.ReplaceAll(names, "{}", ""), "@"), "{}")
@@ -193,8 +193,8 @@ func (k *checker) read(w *syntax.Word) word {
 	return r
 }
 
-// isSingle reports whether all that expands is in quotes, and nothing of it
-// becomes several words there.
+// isSingle reports whether every expansion is in quotes and none of them becomes
+// several words there.
 func isSingle(list []syntax.WordPart) bool {
 	for _, p := range list {
 		switch p := p.(type) {
@@ -211,16 +211,16 @@ func isSingle(list []syntax.WordPart) bool {
 	return true
 }
 
-// static collects the value of a word.
+// A static collects the value of a word.
 type static struct {
 	text     strings.Builder
-	unquoted strings.Builder // the same, with x for what is quoted
+	unquoted strings.Builder // the same, with x for each quoted part
 	glob     bool
 	globAt   int
 }
 
-// parts reports whether the value is known. It reads on where it is not, to see
-// what patterns there are.
+// parts reports whether the value is known. It reads an unknown value to the end, to
+// find patterns in it.
 func (b *static) parts(list []syntax.WordPart) (known bool) {
 	known = true
 	for _, p := range list {
