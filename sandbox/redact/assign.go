@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// assignment finds the value of NAME=…, NAME: …, "NAME": "…" where the name is
-// that of a secret. The sign is at i.
+// assignment finds the value of NAME=…, NAME: … or "NAME": "…" if the name is that of
+// a secret. The = or : is at i.
 func (x *scanner) assignment(i int) int {
 	end := strings.TrimRight(x.s[max(0, i-4):i], " \"'\\:")
 	name := x.s[max(0, i-4-maxName) : max(0, i-4)+len(end)]
@@ -31,7 +31,7 @@ func (x *scanner) assignment(i int) int {
 	return x.assigned(from, to, kind, kind == "password" || strings.IndexByte(x.s[from:to], ' ') < 0)
 }
 
-// maxName is how much of a name matters.
+// maxName bounds how much of a name is read.
 const maxName = 64
 
 func (x *scanner) assigned(from, to int, kind string, ok bool) int {
@@ -41,8 +41,8 @@ func (x *scanner) assigned(from, to int, kind string, ok bool) int {
 	return x.found(from, to, kind)
 }
 
-// quoted returns where the quotation ends whose text begins at i: at its quote,
-// at the latest with its line.
+// quoted returns the end of the quoted text that begins at i: at its quote, or at the
+// end of the line.
 func (x *scanner) quoted(i int) int {
 	const most = 4096
 	text := x.s[i:min(len(x.s), i+most)]
@@ -68,8 +68,8 @@ func (x *scanner) authorization(i int) int {
 	return x.assigned(from, x.run(from, value), "authorization", true)
 }
 
-// secretNames are how the names of secrets end, without what joins their words,
-// by their last letter.
+// secretNames are the suffixes of names of secrets, without separators between
+// words, by their last letter.
 var secretNames = ['z' + 1][]string{
 	'd': {"password", "passwd", "mysqlpwd", "userpwd"},
 	'e': {"passphrase", "secretkeybase"},
@@ -79,8 +79,8 @@ var secretNames = ['z' + 1][]string{
 	'y': {"apikey", "accesskey", "secretkey", "privatekey", "accountkey", "authkey", "signingkey", "encryptionkey", "masterkey"},
 }
 
-// secretName tells what kind of secret a name is that of, "" for none. Its end
-// decides: a max_tokens, a PASSWORD_FILE and a TestToken1 have none.
+// secretName returns the kind of secret that a name denotes, or "". The suffix
+// decides: max_tokens, PASSWORD_FILE and TestToken1 denote none.
 func secretName(name string) string {
 	if name == "" || name[len(name)-1]|0x20 > 'z' {
 		return ""
@@ -96,7 +96,7 @@ func secretName(name string) string {
 	return ""
 }
 
-// hasSuffixFold compares without case, and without what joins words.
+// hasSuffixFold ignores case, and separators between words.
 func hasSuffixFold(name, suffix string) bool {
 	n := len(name)
 	for i := len(suffix) - 1; i >= 0; i-- {
@@ -111,8 +111,8 @@ func hasSuffixFold(name, suffix string) bool {
 	return true
 }
 
-// placeholder reports whether a value stands for a secret and is none: a
-// variable, a format, stars, a mask of ours, a word of a schema.
+// placeholder reports whether a value only stands for a secret: a variable, a format,
+// stars, a mask, a word of a schema.
 func placeholder(v string) bool {
 	if v == "" || strings.IndexByte("$%*{[(<", v[0]) >= 0 || strings.Contains(v, maskStart) {
 		return true
@@ -121,14 +121,14 @@ func placeholder(v string) bool {
 	return slices.Contains(words, strings.ToLower(strings.TrimRight(v[:min(len(v), 16)], ".:!")))
 }
 
-// plausible reports whether what stands directly behind "=" can be a secret. In
-// source text it is often a call, or a variable of the same name.
+// plausible reports whether the text directly after "=" can be a secret. In source
+// code it is often a call, or a variable of the same name.
 func plausible(name, v string) bool {
 	return strings.IndexByte(v, '(') < 0 && (secretName(v) == "" || hasDigit(v)) && !strings.EqualFold(name, v)
 }
 
-// random reports whether what follows a sign and a space can be a secret. Most
-// such is prose, a type or source text: "unexpected token: identifier".
+// random reports whether the text after a = or : and a space can be a secret. Mostly
+// it is prose, a type or source code: "unexpected token: identifier".
 func random(kind, v string) bool {
 	if len(v) < 8 || !hasDigit(v) || strings.IndexByte(v, '(') >= 0 || strings.Trim(v, "0123456789.:") == "" {
 		return false

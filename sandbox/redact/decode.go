@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// A decoder appends to text what an escape at the beginning of s stands for. It
-// returns the escape's length, 0 where there is none.
+// A decoder decodes the escape at the beginning of s and appends the result to text.
+// It returns the length of the escape, or 0 if there is none.
 type decoder func(text []byte, s string) ([]byte, int)
 
-// An escaping is a way to write characters that mean something else where they stand.
+// An escaping is a way to write special characters.
 type escaping struct {
 	mark   byte // each escape begins with it
 	decode decoder
 }
 
-// escapings are undone one behind the other, in any order: JSON holds shell commands,
-// and a trace of those quotes what they quote.
+// escapings are decoded one after the other, in any order: JSON contains shell
+// commands, and a shell trace quotes their quotes again.
 var escapings = []escaping{{'%', percent}, {'\\', backslash}, {'\'', singleQuote}, {'&', entity}}
 
-// unescape returns s without its escapes, which begin with a mark. Without any it
-// returns no seams. An escape that the end of s cuts off is left out.
+// unescape decodes the escapes of s, which begin with a mark. If there are none, it
+// returns no seams. It omits an escape that the end of s cuts off.
 func unescape(s string, mark byte, decode decoder) (text string, seams []seam) {
 	i := strings.IndexByte(s, mark)
 	if i < 0 {
@@ -94,7 +94,7 @@ func backslash(text []byte, s string) ([]byte, int) {
 	}
 }
 
-// sized decodes an escape of so many digits.
+// sized decodes an escape with a fixed number of digits.
 func sized(text []byte, s string, digits, base int) ([]byte, int) {
 	from := 2
 	if base == 8 {
@@ -149,7 +149,7 @@ func hex(digits string) (n uint64, ok bool) {
 	return n, err == nil
 }
 
-// singleQuote decodes how shells write a single quote between two of them.
+// singleQuote decodes the single quote within single quotes of shells.
 func singleQuote(text []byte, s string) ([]byte, int) {
 	for _, q := range []string{`'\''`, `'"'"'`} {
 		if strings.HasPrefix(s, q) {

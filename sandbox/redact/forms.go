@@ -1,16 +1,16 @@
 package redact
 
-// A form is that of tokens with a fixed beginning.
+// A form describes tokens with a fixed prefix.
 type form struct {
 	kind   string
-	before string // up to the byte that the scanner stops at
-	after  string // behind that
-	of     class  // what the rest consists of
-	least  int    // how much of it there is
-	mixed  bool   // it must look random: the beginning alone is found in words
+	before string // the prefix up to the byte at which the scanner stops
+	after  string // the prefix after that byte
+	of     class  // the characters of the rest
+	least  int    // the minimum length of the rest
+	mixed  bool   // the rest must look random, since words can begin with the prefix
 }
 
-// forms lists them by the byte that the scanner stops at, one that is rare in
+// forms lists the forms by the byte at which the scanner stops, which is rare in
 // ordinary text.
 var forms = [256][]form{
 	'_': {
@@ -62,7 +62,7 @@ var forms = [256][]form{
 	},
 }
 
-// triggers are the bytes that the scanner stops at.
+// triggers are the bytes at which the scanner stops.
 var triggers = func() (t [256]bool) {
 	for c := range forms {
 		t[c] = forms[c] != nil
@@ -73,7 +73,7 @@ var triggers = func() (t [256]bool) {
 	return t
 }()
 
-// A class is a set of characters that tokens or values consist of.
+// A class is a set of characters.
 type class int
 
 const (
@@ -82,11 +82,11 @@ const (
 	lower           // a-z
 	base36          // A-Z 0-9
 	base62          // letters and digits
-	base64url       // those and "-_"
-	dotted          // those and ".": three of base64url
-	token68         // what RFC 7235 allows in credentials
-	value           // unquoted, behind a name
-	authority       // of a URL: user, password, host, port
+	base64url       // letters, digits and "-_"
+	dotted          // base64url and "."
+	token68         // the credentials of RFC 7235
+	value           // an unquoted value after a name
+	authority       // the authority of a URL: user, password, host, port
 
 	classes
 )

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// A Merger puts two streams together in the order of their arrival, and masks
-// the secrets that this cuts: behind the other stream's line, half of a secret
-// has no form any more. It masks nothing else, since whoever shows the text masks
-// what is whole. Text that no secret can be cut in costs a copy at most.
+// A Merger merges two streams in order of arrival and masks the secrets that a line
+// of the other stream interrupts: half of a secret has no recognizable form. It masks
+// nothing else; the caller masks complete secrets when it shows the text. Text
+// without an interrupted line costs at most a copy.
 //
-// A line of ours ends where one of the output does, and the lines keep their
-// order and their number. What Next returns does not depend on how the pieces were cut, nor on
-// when it was called, as long as unfinished lines are shorter than 16 KiB, and
-// the other stream prints less than 64 KiB before they go on.
+// The merged text has the lines of the output, in order and number. The results of
+// Next do not depend on how the pieces were split or when Next was called, as long as
+// incomplete lines are shorter than 16 KiB and the other stream prints less than
+// 64 KiB before they continue.
 //
-// Fill Redactor, then call. It is not safe for use by several goroutines.
+// Set Redactor before the first call. A Merger is not safe for concurrent use.
 type Merger struct {
 	Redactor *Redactor
 
-	queue Pieces // not given yet
-	last  int    // the stream that the last given byte is of
-	given [2]given
+	queue   Pieces // not emitted yet
+	last    int    // the stream of the last emitted byte
+	emitted [2]emitted
 }
 
 // Pieces are the pieces of two streams, 0 and 1, in the order of their arrival.
@@ -32,18 +32,18 @@ type Pieces struct {
 
 type part struct{ stream, len int }
 
-// A given is what is remembered of a stream's text that was given.
-type given struct {
-	before []byte // the unit that had not ended
-	hidden int    // so many of the next bytes are of a secret whose mask was given
-	kind   string // of that secret
+// An emitted is the state of a stream after the emitted part of its text.
+type emitted struct {
+	before []byte // the incomplete unit at the end of the emitted text
+	hidden int    // the number of next bytes that belong to a secret whose mask was emitted
+	kind   string // the kind of that secret
 }
 
 const (
-	// margin is how far from a cut a secret is looked for.
+	// margin is the distance from an interruption in which secrets are searched.
 	margin = maxKey
 
-	// maxHold bounds how much waits for a line to go on.
+	// maxHold bounds the text that is held back until a line continues.
 	maxHold = 64 << 10
 )
 
@@ -61,14 +61,14 @@ func (p *Pieces) extend(stream, n int) {
 	}
 }
 
-// Size is how much memory they take.
+// Size returns the memory that the pieces use.
 func (p *Pieces) Size() int { return len(p.text) + 16*len(p.parts) }
 
-// Reset forgets them and keeps the memory.
+// Reset removes all pieces and reuses the memory.
 func (p *Pieces) Reset() { p.text, p.parts = p.text[:0], p.parts[:0] }
 
-// Next takes pieces, and returns what can be given of all that was taken, with
-// the number of bytes that it stands for. With all set, that is everything.
+// Next adds pieces and returns the part of all added text that can be emitted, with
+// the number of raw bytes that it represents. If all is set, it returns everything.
 // The text is valid until the next call or until p changes.
 func (m *Merger) Next(p *Pieces, all bool) (text []byte, raw int) {
 	q := p
@@ -98,7 +98,7 @@ func (m *Merger) Next(p *Pieces, all bool) (text []byte, raw int) {
 }
 
 func (m *Merger) next(q *Pieces, all bool) ([]byte, int) {
-	if s := q.parts[0].stream; len(q.parts) == 1 && (m.last == s || len(m.given[s].before) == 0) && m.given[s].hidden == 0 {
+	if s := q.parts[0].stream; len(q.parts) == 1 && (m.last == s || len(m.emitted[s].before) == 0) && m.emitted[s].hidden == 0 {
 		return m.alone(q.text, s, all)
 	}
 	var tracks [2]*track
@@ -112,7 +112,7 @@ func (m *Merger) next(q *Pieces, all bool) ([]byte, int) {
 	return m.weave(q, tracks, end), end
 }
 
-// alone gives the text of a stream that the other one does not cut.
+// alone emits the text of a stream that the other one does not interrupt.
 func (m *Merger) alone(text []byte, s int, all bool) ([]byte, int) {
 	end := len(text)
 	if !all {
@@ -120,27 +120,27 @@ func (m *Merger) alone(text []byte, s int, all bool) ([]byte, int) {
 	}
 	if end > 0 {
 		m.last = s
-		m.given[s].remember(m.given[s].before, text[:end])
+		m.emitted[s].remember(m.emitted[s].before, text[:end])
 	}
 	return text[:end], end
 }
 
-// remember keeps what has not ended of a text that two slices are.
-func (g *given) remember(before, text []byte) {
+// remember stores the incomplete unit at the end of a text, which consists of two slices.
+func (g *emitted) remember(before, text []byte) {
 	if len(text) < margin {
 		text = slices.Concat(before, text)
 	}
 	g.before = append(g.before[:0:0], text[unfinished(text):]...)
 }
 
-// unfinished returns where the last unit of a text begins, if it has not ended: a
-// line, or a private key. It looks at the last bytes only.
+// unfinished returns where the incomplete last unit of a text begins: a line, or a
+// private key. It reads only the last bytes.
 func unfinished(text []byte) int {
 	off := max(0, len(text)-margin)
 	tail := text[off:]
 	start := bytes.LastIndexByte(tail, '\n') + 1
 	begin := []byte(dashes + "BEGIN ")
-	if !bytes.Contains(tail, begin) { // far quicker than LastIndex
+	if !bytes.Contains(tail, begin) { // much faster than LastIndex
 		return off + start
 	}
 	i := bytes.LastIndex(tail, begin)
@@ -151,17 +151,17 @@ func unfinished(text []byte) int {
 	return off + start
 }
 
-// A track is what is at hand of one stream.
+// A track is the available text of one stream.
 type track struct {
 	text  []byte
-	from  int   // where what is not given begins
-	seams []int // where the other stream stands within it
-	ends  int   // where in the merged text its last byte stands
+	from  int   // where the text begins that is not emitted yet
+	seams []int // where the other stream interrupts it
+	ends  int   // the offset after its last byte in the merged text
 	spans []Span
 }
 
 func (m *Merger) track(q *Pieces, s int) *track {
-	g := &m.given[s]
+	g := &m.emitted[s]
 	t := &track{text: slices.Clone(g.before), from: len(g.before)}
 	off := 0
 	for i, x := range q.parts {
@@ -174,7 +174,7 @@ func (m *Merger) track(q *Pieces, s int) *track {
 		}
 		off += x.len
 	}
-	if t.ends > 0 && t.ends < off { // it is cut there, unless it has ended
+	if t.ends > 0 && t.ends < off { // the other stream interrupts it there
 		t.seams = append(t.seams, len(t.text))
 	}
 	t.spans = m.Redactor.cut(t.text, t.seams)
@@ -184,7 +184,7 @@ func (m *Merger) track(q *Pieces, s int) *track {
 	return t
 }
 
-// cut returns the secrets of lines that are cut, and private keys that are.
+// cut returns the secrets of interrupted lines, and interrupted private keys.
 func (r *Redactor) cut(text []byte, seams []int) (spans []Span) {
 	if len(seams) > 0 && bytes.Contains(text, []byte(keyLabel)) {
 		for _, x := range r.Find(text) {
@@ -207,8 +207,8 @@ func (r *Redactor) cut(text []byte, seams []int) (spans []Span) {
 	return merge(spans)
 }
 
-// lineAround returns the line that a seam is in, as far as it matters. Between two
-// lines there is none.
+// lineAround returns the line that contains a seam, up to margin from it. The line is
+// empty if the seam is between two lines.
 func lineAround(text []byte, seam int) (from, to int) {
 	if text[seam-1] == '\n' {
 		return seam, seam
@@ -218,7 +218,7 @@ func lineAround(text []byte, seam int) (from, to int) {
 	return from, lineEnd(text, seam, seam+margin)
 }
 
-// lineEnd returns where the line ends that a byte is in, at the latest at most.
+// lineEnd returns the end of the line that contains a byte, but at most most.
 func lineEnd(text []byte, from, most int) int {
 	most = max(from, min(len(text), most))
 	if i := bytes.IndexByte(text[from:most], '\n'); i >= 0 {
@@ -227,8 +227,8 @@ func lineEnd(text []byte, from, most int) int {
 	return most
 }
 
-// near returns the secrets in a line. Where the line goes on, one that only
-// seems to end there is left to who sees all of it.
+// near returns the secrets in a part of a line. It skips a secret that may continue
+// beyond the part: the caller masks it when it shows the whole line.
 func (r *Redactor) near(text []byte, from, to int, seams []int) (spans []Span) {
 	for _, x := range r.Find(text[from:to]) {
 		x.From, x.To = x.From+from, x.To+from
@@ -245,8 +245,8 @@ func (s Span) touches(seams []int) bool {
 	return i < len(seams) && seams[i] <= s.To
 }
 
-// settled returns how much of the merged text can be given: up to the first unit
-// that may go on, unless it has been waited for long enough.
+// settled returns how much of the merged text can be emitted: up to the first unit
+// that may continue, unless maxHold bytes followed it.
 func settled(q *Pieces, tracks [2]*track) int {
 	end := len(q.text)
 	for s, t := range tracks {
@@ -259,7 +259,7 @@ func settled(q *Pieces, tracks [2]*track) int {
 	return end
 }
 
-// offset returns where in the merged text the nth byte of a stream stands.
+// offset returns the offset of the nth byte of a stream in the merged text.
 func offset(q *Pieces, s, n int) int {
 	off := 0
 	for _, x := range q.parts {
@@ -290,13 +290,13 @@ func (m *Merger) weave(q *Pieces, tracks [2]*track, end int) []byte {
 		m.last = x.stream
 	}
 	for s, t := range tracks {
-		m.given[s].leave(t, at[s])
+		m.emitted[s].record(t, at[s])
 	}
 	return out
 }
 
-// leave remembers a track from which all before an offset is given.
-func (g *given) leave(t *track, at int) {
+// record stores the state of a track whose text before an offset is emitted.
+func (g *emitted) record(t *track, at int) {
 	g.remember(nil, t.text[:at])
 	g.hidden = 0
 	for _, x := range t.spans {
@@ -306,8 +306,8 @@ func (g *given) leave(t *track, at int) {
 	}
 }
 
-// appendMasked appends a part of the track, with the ends of the lines that its
-// masks stand for.
+// appendMasked appends a part of the track. For a masked secret of several lines it
+// also appends the line feeds.
 func (t *track) appendMasked(out []byte, from, to int) []byte {
 	for len(t.spans) > 0 && t.spans[0].To <= from {
 		t.spans = t.spans[1:]

@@ -7,24 +7,24 @@ import (
 	"testing"
 )
 
-// A printed piece is what a stream printed at once.
+// A printed is a piece that a stream printed at once.
 type printed struct {
 	stream int
 	text   string
 }
 
-// merged returns what a Merger makes of pieces, which it takes one by one where a
-// source of chance says so.
+// merged returns the output of a Merger for pieces. If chance is not nil, it splits
+// them and calls Next at random.
 func merged(t testing.TB, list []printed, chance *rand.Rand) string {
 	t.Helper()
 	m := Merger{Redactor: &Redactor{Values: []string{configured}}}
 	var out strings.Builder
 	var batch Pieces
-	wrote, stands := 0, 0
+	wrote, emitted := 0, 0
 	next := func(all bool) {
 		text, raw := m.Next(&batch, all)
 		out.Write(text)
-		stands += raw
+		emitted += raw
 		batch.Reset()
 	}
 	for _, p := range list {
@@ -41,16 +41,16 @@ func merged(t testing.TB, list []printed, chance *rand.Rand) string {
 		}
 	}
 	next(true)
-	if stands != wrote {
-		t.Fatalf("the text stands for %d bytes of %d", stands, wrote)
+	if emitted != wrote {
+		t.Fatalf("the text represents %d bytes of %d", emitted, wrote)
 	}
 	return out.String()
 }
 
-// configured is a value that is given to the Redactors of these tests.
+// configured is the value of the Redactors of these tests.
 const configured = "kP9vWx3LmQ8sTz4RbN7yHc2D"
 
-// shownOf is what a reader of lines sees.
+// shownOf masks a text line by line, as it is shown to a reader.
 func shownOf(text string) string {
 	r := &Redactor{Values: []string{configured}}
 	var b strings.Builder
@@ -60,9 +60,9 @@ func shownOf(text string) string {
 	return b.String()
 }
 
-// A secret that the other stream's line cuts in two is masked, wherever the cut
-// is, whatever the secret, and however much was printed before.
-func TestSecretCutByTheOtherStream(t *testing.T) {
+// A secret that a line of the other stream interrupts is masked, for any position,
+// any kind of secret and any amount of text before it.
+func TestMergerMasksSecretCutByOtherStream(t *testing.T) {
 	password := "postgres://app:" + "hunter2-hunter3" + "@db:5432/x"
 	for name, secret := range map[string]string{
 		"value": configured, "github": github, "jwt": jwt, "url": password, "assigned": "DB_PASSWORD=hunter2-hunter3",
@@ -85,9 +85,9 @@ func TestSecretCutByTheOtherStream(t *testing.T) {
 	}
 }
 
-// So is a secret of single characters, and a private key between whose lines the
-// other stream prints.
-func TestSecretCutOften(t *testing.T) {
+// A secret is masked even if its characters arrive one by one, and a private key if
+// the other stream prints between its lines.
+func TestMergerMasksSecretCutOften(t *testing.T) {
 	var list []printed
 	for i, c := range configured + " then " + github + " done\n" {
 		list = append(list, printed{0, string(c)}, printed{1, strings.Repeat("warning\n", i%3)})
@@ -110,8 +110,8 @@ func TestSecretCutOften(t *testing.T) {
 	}
 }
 
-// Where no secret is cut, nothing changes.
-func TestMergedAsPrinted(t *testing.T) {
+// Text without an interrupted secret stays unchanged.
+func TestMergerLeavesOtherTextUnchanged(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
 		var list []printed
@@ -125,16 +125,15 @@ func TestMergedAsPrinted(t *testing.T) {
 			t.Fatalf("%q\nwant %q", got, want.String())
 		}
 	}
-	// What is whole is left to who shows it.
+	// The Merger does not mask complete secrets.
 	whole := "token " + github + "\n"
 	if got := merged(t, []printed{{0, whole}, {1, whole}, {0, whole}}, nil); got != whole+whole+whole {
 		t.Errorf("%q", got)
 	}
 }
 
-// A line that goes on after a lot of the other stream's is not waited for, and
-// masked all the same.
-func TestLongWait(t *testing.T) {
+// A Merger does not wait long for a line to continue, and still masks its secret.
+func TestMergerBoundsHeldTextAndMasks(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 6))
 	for _, cut := range []int{4, 11, 20} {
 		list := []printed{{0, "a " + configured[:cut]}, {1, strings.Repeat("a line\n", 200_000)}, {0, configured[cut:] + " b\n"}}
@@ -159,8 +158,7 @@ func TestLongWait(t *testing.T) {
 	}
 }
 
-// What is given does not depend on how the pieces come, nor on when they are asked
-// for.
+// The output does not depend on how the pieces are split or when Next is called.
 func FuzzMerger(f *testing.F) {
 	f.Add([]byte{3, 9, 1, 30}, "x "+configured+"\ny", "error\nmore "+github+"\n", uint64(1))
 	f.Add([]byte{1, 1, 1, 1, 1, 1, 1}, "password=hunter2hunter\n", pem+"\n", uint64(2))
@@ -178,7 +176,7 @@ func FuzzMerger(f *testing.F) {
 			rest[s] = rest[s][n:]
 		}
 		list = append(list, printed{0, rest[0]}, printed{1, rest[1]})
-		// What of a key has no border is told by the lines around it, as many as are at hand.
+		// The extent of a key without a border line depends on the available lines.
 		keys := strings.Contains(one+other, keyLabel)
 		whole := merged(t, list, nil)
 		if got := merged(t, list, rand.New(rand.NewPCG(seed, 0))); got != whole && !keys {

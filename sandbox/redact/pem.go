@@ -7,13 +7,13 @@ const (
 	keyLabel   = "PRIVATE KEY"
 	privateKey = "private key" // its kind
 
-	// maxKey bounds how far from its border lines a private key is looked for.
+	// maxKey bounds the distance from its border lines in which a private key is searched.
 	// The largest in use, RSA of 16,384 bits, has 12 kB.
 	maxKey = 16 << 10
 )
 
-// pem finds a private key, all of its block, from either of its border lines:
-// the other may not have been printed, or have been cut off.
+// pem finds the whole block of a private key from either of its border lines: the
+// other one may be missing.
 func (x *scanner) pem(i int) int {
 	rest := x.s[i:]
 	begins := strings.HasPrefix(rest, dashes+"BEGIN ")
@@ -68,7 +68,7 @@ func (x *scanner) pemStart(i int) int {
 	return i
 }
 
-// isKeyLine reports whether a line can be one of a key in base64.
+// isKeyLine reports whether a line can be part of a key in base64.
 func isKeyLine(line string) bool {
 	line = strings.TrimSpace(line)
 	for i := range len(line) {

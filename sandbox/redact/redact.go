@@ -1,16 +1,15 @@
-// Package redact hides secrets in text that goes to a reader: a reply, a
-// summary, what is sent to a model. It knows the values that it is given and the
+// Package redact masks secrets in text that is shown to a reader: a reply, a
+// summary, a prompt to a model. It finds the values that it is given and the
 // well-known forms of keys, tokens, private keys and passwords.
 //
-// It protects against accidents, an environment that a test prints or a key in
-// an error message, and not against a program that means to leak: text that is
-// compressed or spelt backwards passes. Of a given value it knows the escapes
-// that programs write it with, and those of those: of JSON, shells, URLs and HTML; and base64. Where a form is not distinctive, it would
-// rather show a weak password than hide commit hashes and the names of tests.
+// It prevents accidents, such as a test that prints its environment or a key in an
+// error message. It does not stop a program that leaks on purpose: compressed or
+// reversed text passes. It finds a given value also in base64 and in the escapes of
+// JSON, shells, URLs and HTML, which may be nested. If a form is not distinctive, it
+// rather shows a weak password than masks commit hashes and names of tests.
 //
-// The caller masks before it cuts and shows, never afterwards, since half of a
-// secret has no form any more: Within and Ranges are made for that. What is to
-// stay true, the raw log, must not pass through here.
+// The caller must mask a text before it cuts it, since half of a secret has no
+// recognizable form. Within and Ranges do both. The raw log must stay unmasked.
 package redact
 
 import (
@@ -21,22 +20,21 @@ import (
 	"sync"
 )
 
-// MinValue is the length from which on a value is masked wherever it stands. A
-// shorter one, such as "true", would make holes in innocent text.
+// MinValue is the minimum length of a value that is masked. Shorter values, such as
+// "true", occur in ordinary text.
 const MinValue = 6
 
-// A Redactor masks secrets. Its zero value, and a nil one, know the well-known
-// forms. It is safe for use by several goroutines; Values must not change once
-// it is in use.
+// A Redactor masks secrets. Its zero value, and a nil one, mask the well-known forms.
+// It is safe for concurrent use. Values must not change after the first use.
 type Redactor struct {
-	Values []string // masked wherever they stand; those below MinValue are not taken
+	Values []string // masked anywhere in a text; values shorter than MinValue are ignored
 
 	once  sync.Once
 	known known // the values, and how programs write them
 }
 
-// Longest is how long the longest of the values can be as programs write it. A base64
-// or an escape makes at most three bytes of one, in ASCII.
+// Longest returns the maximum length of a value as programs write it. Base64 and
+// escapes turn a byte into at most three ASCII bytes.
 func (r *Redactor) Longest() int {
 	longest := 0
 	if r != nil {
@@ -47,8 +45,8 @@ func (r *Redactor) Longest() int {
 	return longest
 }
 
-// Text returns s with each secret replaced by its kind, ‹github token›. Masking
-// what is masked changes nothing.
+// Text returns s with each secret replaced by its kind, such as ‹github token›.
+// Masking a masked text changes nothing.
 func (r *Redactor) Text(s string) string {
 	spans := r.find(s)
 	if len(spans) == 0 {
@@ -59,8 +57,8 @@ func (r *Redactor) Text(s string) string {
 	return b.String()
 }
 
-// Name masks a short text that may be cut: the name of a process has 15 bytes. A
-// beginning of a value, of eight bytes and more, is masked wherever it stands.
+// Name masks a short text that may be cut, such as the name of a process, which has
+// 15 bytes. It also masks the first eight or more bytes of a value anywhere in s.
 func (r *Redactor) Name(s string) string {
 	const least = 8
 	spans := r.find(s)
@@ -87,14 +85,14 @@ func (r *Redactor) Name(s string) string {
 	return b.String()
 }
 
-// Within returns p[from:to] as a part of p: a secret that lies across one of
-// the two borders is masked as if all of it were there.
+// Within returns p[from:to] with secrets masked. It also masks the part of a secret
+// that crosses one of the two borders.
 func (r *Redactor) Within(p []byte, from, to int) []byte {
 	return r.Ranges(p, [][2]int{{from, to}})[0]
 }
 
-// Ranges does what Within does for several parts, each from [0] to [1] and none
-// before the one that precedes it, and looks at p but once.
+// Ranges does the same as Within for several parts, each from [0] to [1] and in
+// order, and searches p only once.
 func (r *Redactor) Ranges(p []byte, ranges [][2]int) [][]byte {
 	s := string(p)
 	spans := r.find(s)
@@ -110,7 +108,7 @@ func (r *Redactor) Ranges(p []byte, ranges [][2]int) [][]byte {
 	return parts
 }
 
-// Find returns where the secrets of p are, in order, none over another.
+// Find returns the secrets of p in order, without overlaps.
 func (r *Redactor) Find(p []byte) []Span { return r.find(string(p)) }
 
 // A Span is a secret within a text.
@@ -119,16 +117,15 @@ type Span struct {
 	Kind     string
 }
 
-// Mask is what is shown in its place.
+// Mask returns the text that is shown instead of the secret.
 func (s Span) Mask() string { return maskStart + s.Kind + "›" }
 
-// MayMask reports whether a text can be a part of a mask, or go beyond the end of
-// one.
+// MayMask reports whether a text can overlap a mask.
 func MayMask(text string) bool {
 	return strings.ContainsAny(text, "‹›") || slices.ContainsFunc(kinds, func(kind string) bool { return strings.Contains(kind, text) })
 }
 
-// kinds are those of all masks.
+// kinds are the kinds of all masks.
 var kinds = func() []string {
 	list := []string{"secret", "password", "token", "authorization", "bearer token", "jwt", privateKey}
 	for _, of := range forms {
@@ -158,12 +155,12 @@ func render(w stringWriter, s string, from, to int, spans []Span) {
 	w.WriteString(s[from:to])
 }
 
-// maskStart begins a mask. No form has it in it, so that a mask is no secret.
+// maskStart begins a mask. No form contains it, so a mask is never a secret.
 const maskStart = "‹"
 
-// find returns the secrets of s in order, none over another. Colour codes and
-// control characters can stand within a secret, and what looks like one can be
-// the beginning of a secret: so both texts are searched, with them and without.
+// find returns the secrets of s in order, without overlaps. A secret can contain
+// colour codes and control characters, and what looks like a code can be the
+// beginning of a secret. So find searches the text with the codes and without.
 func (r *Redactor) find(s string) []Span {
 	spans := r.scan(s, nil)
 	if clean, seams := strip(s); seams != nil {

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The secrets are put together here, so that no scanner of repositories takes
-// them for real ones.
+// The secrets are concatenated here, so that repository scanners do not report them.
 const (
 	body36 = "0123456789abcdefghijABCDEFGHIJ012345"
 	github = "ghp" + "_" + body36
@@ -21,7 +20,7 @@ const (
 	pem    = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq\nq83vEjRWeJq8N\n-----END RSA " + "PRIVATE KEY-----"
 )
 
-func TestText(t *testing.T) {
+func TestTextMasksKnownForms(t *testing.T) {
 	for in, want := range map[string]string{
 		"token " + github + "\n":                                         "token ‹github token›\n",
 		"aws_access_key_id=" + aws + "\nnext":                            "aws_access_key_id=‹aws key›\nnext",
@@ -56,8 +55,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What is no secret stays as it is.
-func TestInnocent(t *testing.T) {
+func TestTextLeavesOrdinaryTextUnchanged(t *testing.T) {
 	for _, s := range []string{
 		"commit 0bee89b07a248e27c83fc3d5951213c16a3b7d2f (HEAD -> main)",
 		"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -92,7 +90,7 @@ func TestInnocent(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestTextMasksGivenValues(t *testing.T) {
 	key := "line one of a key file\nline two of a key file"
 	r := &Redactor{Values: []string{"s3cr&t/9", "short", " padded-value\n", key}}
 	for in, want := range map[string]string{
@@ -110,7 +108,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestControlsWithin(t *testing.T) {
+func TestSecretWithControlCharactersIsMasked(t *testing.T) {
 	for in, want := range map[string]string{
 		"token \x1b[31m" + github[:10] + "\x1b[1m" + github[10:] + "\x1b[0m\n": "token \x1b[31m‹github token›\x1b[0m\n",
 		github[:20] + "\x00\b" + github[20:]:                                   "‹github token›",
@@ -125,9 +123,9 @@ func TestControlsWithin(t *testing.T) {
 	}
 }
 
-// A text that ends within a secret, as that of a command under way does, shows
+// A text that ends within a secret, such as the output of a running command, shows
 // less than half of it.
-func TestCutShort(t *testing.T) {
+func TestSecretCutByEndOfTextIsMasked(t *testing.T) {
 	for _, secret := range []string{github, aws, jwt, stripe, slack, claude, openai, google, pem} {
 		for n := len(secret) / 2; n < len(secret); n++ {
 			if got := new(Redactor).Text("x " + secret[:n]); strings.Contains(got, secret[:len(secret)/2]) {
@@ -140,8 +138,8 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// Wherever a text is cut in two, neither part shows any of a secret in it.
-func TestWithin(t *testing.T) {
+// For any cut of a text, neither part shows a part of a secret.
+func TestWithinMasksSecretsAcrossBorders(t *testing.T) {
 	for _, secret := range []string{github, pem, github[:9] + "\x1b[1m" + github[9:]} {
 		p := []byte("head " + secret + " tail")
 		for cut := range len(p) + 1 {
@@ -157,8 +155,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// Several parts of a text are masked as each of them alone.
-func TestRanges(t *testing.T) {
+func TestRangesMatchesWithin(t *testing.T) {
 	p := []byte("one " + github + " two " + pem + "\nthree " + stripe)
 	for n := 1; n < len(p); n += 3 {
 		var ranges [][2]int
@@ -173,7 +170,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// planted are secrets that no text around them may uncover.
+// planted are secrets that must be masked in any surrounding text.
 var planted = []string{github, stripe, claude, pem, "exact-value-of-a-variable"}
 
 func FuzzText(f *testing.F) {
@@ -207,7 +204,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-func TestNothingFoundCostsNothing(t *testing.T) {
+func TestTextWithoutSecretsDoesNotAllocate(t *testing.T) {
 	r := &Redactor{Values: []string{"exact-value-of-a-variable"}}
 	text := strings.Repeat(ordinary, 100)
 	if n := testing.AllocsPerRun(10, func() { r.Text(text) }); n > 0 {

@@ -2,14 +2,13 @@ package redact
 
 import "strings"
 
-// A scanner finds the well-known forms in one pass: it stops at the few bytes
-// that each of them must have, and only there looks around. The time is linear
-// in the text, whatever stands in it: what is looked at twice is bounded, or
-// remembered.
+// A scanner finds the well-known forms in one pass. It stops only at bytes that a
+// form must contain, and searches around them. The time is linear in the length of
+// any text: text that is read twice is bounded or cached.
 type scanner struct {
 	s     string
 	spans []Span
-	runs  [classes]struct{ from, to int } // the last run of each class
+	runs  [classes]struct{ from, to int } // cache of the last run of each class
 }
 
 func (x *scanner) scan() {
@@ -17,15 +16,15 @@ func (x *scanner) scan() {
 		if !triggers[x.s[i]] {
 			continue
 		}
-		if end := x.look(i); end > i {
+		if end := x.match(i); end > i {
 			i = end - 1
 		}
 	}
 }
 
-// look tries the forms that have their distinctive byte at i. It returns the
-// end of the secret that it found, or 0.
-func (x *scanner) look(i int) int {
+// match tries the forms whose distinctive byte is at i. It returns the end of the
+// secret that it found, or 0.
+func (x *scanner) match(i int) int {
 	switch x.s[i] {
 	case '=':
 		return x.assignment(i)
@@ -39,7 +38,7 @@ func (x *scanner) look(i int) int {
 	case 'J':
 		return x.jwt(i)
 	case '-':
-		if i == 0 || charset[x.s[i-1]]&(1<<base62) == 0 { // a rule, or an option
+		if i == 0 || charset[x.s[i-1]]&(1<<base62) == 0 { // a border line or an option, not a hyphen within a word
 			return x.pem(i)
 		}
 	}
@@ -51,7 +50,7 @@ func (x *scanner) found(from, to int, kind string) int {
 	return to
 }
 
-// prefixed finds tokens that bear a prefix of their maker.
+// prefixed finds tokens with a known prefix.
 func (x *scanner) prefixed(i int) int {
 	for _, f := range forms[x.s[i]] {
 		if !strings.HasSuffix(x.s[:i+1], f.before) || !strings.HasPrefix(x.s[i+1:], f.after) {
@@ -67,8 +66,8 @@ func (x *scanner) prefixed(i int) int {
 	return 0
 }
 
-// long reports whether a secret's body has its least length. At the end of the
-// text a part of it will do: the rest may not have been printed yet.
+// long reports whether the body of a secret has its minimum length. At the end of the
+// text a shorter part suffices: the rest may not have been printed yet.
 func (x *scanner) long(from, to, least int) bool {
 	if to == len(x.s) {
 		least = min(least, 4)
@@ -76,7 +75,7 @@ func (x *scanner) long(from, to, least int) bool {
 	return to-from >= least
 }
 
-// run returns the end of the characters of a class that begin at i.
+// run returns the end of the run of characters of a class that begins at i.
 func (x *scanner) run(i int, c class) int {
 	r := &x.runs[c]
 	if i < r.from || i >= r.to {
@@ -88,13 +87,13 @@ func (x *scanner) run(i int, c class) int {
 	return r.to
 }
 
-// jwt finds eyJ….….…, which is {"… three times in base64 with dots between. One
-// without a dot is any JSON in base64.
+// jwt finds eyJ….….…, three parts of base64 with dots between them, where eyJ encodes
+// {". Without a dot it is any JSON in base64.
 func (x *scanner) jwt(i int) int {
 	if !strings.HasSuffix(x.s[:i+1], "eyJ") {
 		return 0
 	}
-	const header = 4096 // more than any header has; what is longer is data
+	const header = 4096 // longer than any header; a longer text is data
 	end := x.run(i, dotted)
 	dot := strings.IndexByte(x.s[i:min(end, i+header)], '.')
 	if dot < 8 || end-(i+dot+1) < 4 {
@@ -103,7 +102,7 @@ func (x *scanner) jwt(i int) int {
 	return x.found(i-len("ey"), end, "jwt")
 }
 
-// bearer finds "Bearer TOKEN" wherever it stands, in a header or in a sentence.
+// bearer finds "Bearer TOKEN" anywhere, in a header or in a sentence.
 func (x *scanner) bearer(i int) int {
 	const word = "bearer "
 	if len(x.s)-i <= len(word) || !strings.EqualFold(x.s[i:i+len(word)], word) {
@@ -117,8 +116,8 @@ func (x *scanner) bearer(i int) int {
 	return x.found(from, end, "bearer token")
 }
 
-// url finds the password of SCHEME://USER:PASSWORD@HOST, whose user begins at i,
-// or a token in the place of the user.
+// url finds the password of SCHEME://USER:PASSWORD@HOST, whose user begins at i, or a
+// token instead of the user.
 func (x *scanner) url(i int) int {
 	const most = 1024 // of user and password; a host has 255
 	colon, at, end := 0, 0, i
@@ -132,7 +131,7 @@ func (x *scanner) url(i int) int {
 	}
 	switch {
 	case at == 0 && colon > 0 && end == len(x.s) && x.s[i] != '[' && !isPort(x.s[colon+1:]):
-		at = end // its "@host" is yet to come
+		at = end // "@host" may not have been printed yet
 	case at > 0 && colon == 0 && at-i >= 20 && mixed(x.s[i:at]):
 		return x.found(i, at, "token")
 	}
@@ -144,8 +143,8 @@ func (x *scanner) url(i int) int {
 
 func isPort(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// mixed reports whether s has digits and letters of both cases among its first
-// ones, as random text has and the words of a language have not.
+// mixed reports whether the first characters of s include digits and letters of both
+// cases, as in random text and unlike words of a language.
 func mixed(s string) bool {
 	var seen uint16
 	for i := range min(len(s), 64) {

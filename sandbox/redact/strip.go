@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// A seam is a place in a stripped text from which on its bytes lie at another
-// distance from those of the raw one.
+// A seam is a position in a stripped text from which on the offset to the raw text
+// differs.
 type seam struct{ clean, raw int }
 
-// strip takes control characters and colour codes out of s. Without any of them
-// it returns no seams.
+// strip removes control characters and colour codes from s. If there are none, it
+// returns no seams.
 func strip(s string) (clean string, seams []seam) {
 	i := nextControl(s, 0)
 	if i == len(s) {
@@ -45,9 +45,9 @@ func nextControl(s string, i int) int {
 // isC1 reports whether s begins with one of U+0080 to U+009F.
 func isC1(s string) bool { return len(s) > 1 && s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0 }
 
-// controlLen is the length of what s begins with: a colour code (ESC [ … m), the
-// code that clears a line (ESC [ K), or one character. Other codes move the
-// cursor, so what stands around them is not one word for a reader either.
+// controlLen returns the length of the code at the beginning of s: a colour code
+// (ESC [ … m), the code that clears a line (ESC [ K), or one character. Other codes
+// move the cursor, so the text around them is not one word for a reader either.
 func controlLen(s string) int {
 	if isC1(s) {
 		return 2
@@ -67,7 +67,7 @@ func controlLen(s string) int {
 	return 1
 }
 
-// rawAt returns where a byte of the clean text stands in the raw one.
+// rawAt returns the raw offset of a byte of the clean text.
 func rawAt(seams []seam, clean int) int {
 	i, found := slices.BinarySearchFunc(seams, clean, func(x seam, at int) int { return x.clean - at })
 	if !found {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// known is what is looked for of the values that a Redactor is given.
+// known are the values of a Redactor, prepared for searching.
 type known struct {
-	plain   []string // as they are, and the long lines of those that have several
-	quoted  []string // in forms that no decoder undoes
+	plain   []string // the values, and their long lines if they have several
+	quoted  []string // forms that no decoder decodes
 	base64  []encoded
 	links   links
-	escapes bool // some have characters that programs escape
-	spaced  bool // some have spaces, which a query writes as "+"
+	escapes bool // some values have characters that programs escape
+	spaced  bool // some values have spaces, which a URL query writes as "+"
 }
 
 func (r *Redactor) values() *known {
@@ -35,7 +35,7 @@ func (r *Redactor) values() *known {
 
 var none known
 
-// add takes a value, and the lines of a long one, since many programs print a
+// add adds a value. It also adds the lines of a long one, since many programs print a
 // prefix before each line.
 func (k *known) add(v string) {
 	if len(v) < MinValue {
@@ -66,14 +66,14 @@ func (k *known) addText(v string) {
 	}
 }
 
-// An encoded is what base64 makes of a value, whatever stands around it.
+// An encoded is the part of a value's base64 that does not depend on its neighbours.
 type encoded struct {
-	inner          string // the characters that are made of the value alone
-	before, behind bool   // the next character is made of the value and of its neighbour
+	inner          string // the characters that encode only the value
+	before, behind bool   // the adjacent character encodes the value and its neighbour
 }
 
-// addBase64 adds a value's three alignments, which depend on how many bytes come
-// before it, in the two alphabets.
+// addBase64 adds the three alignments of a value, which depend on the number of bytes
+// before it, in both alphabets.
 func (k *known) addBase64(v string) {
 	for shift := range 3 {
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), v...))
@@ -88,7 +88,7 @@ func (k *known) addBase64(v string) {
 	}
 }
 
-// find adds where values stand in s, in whatever form.
+// find appends the places of values in s, in any form.
 func (k *known) find(s string, spans []Span) []Span {
 	if len(k.plain) == 0 {
 		return spans
@@ -106,7 +106,7 @@ func (k *known) find(s string, spans []Span) []Span {
 	return spans
 }
 
-// findWrapped looks for base64 across the ends of lines.
+// findWrapped finds base64 that is wrapped at line ends.
 func (k *known) findWrapped(s string, spans []Span) []Span {
 	for _, signed := range []bool{false, true} {
 		if signed && !strings.Contains(s, "\n+") && !strings.Contains(s, "\n-") {
@@ -124,18 +124,18 @@ func (k *known) findWrapped(s string, spans []Span) []Span {
 }
 
 const (
-	// maxLevels is how often escapes are undone: JSON in JSON in JSON, and once more.
+	// maxLevels bounds the nesting of escapes that are decoded: JSON in JSON in JSON, and one more.
 	maxLevels = 4
 
-	// maxTexts is how many texts that is at most, of which the first ones tell most.
+	// maxTexts bounds the number of decoded texts; the first ones matter most.
 	maxTexts = 32
 )
 
-// An unescaper looks into a text without its escapes, those of what that holds, and so
-// on: each kind within each other.
+// An unescaper searches a text with its escapes decoded, and the result decoded again:
+// each kind of escape within each other.
 type unescaper struct {
 	*known
-	seen map[string]bool // two orders mostly give the same text
+	seen map[string]bool // different orders mostly give the same text
 }
 
 func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
@@ -153,7 +153,7 @@ func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
 		if e.escapes {
 			found = e.findPlain(text, spaced)
 		}
-		if kind.mark == '\\' { // the ends of lines of base64 in JSON
+		if kind.mark == '\\' { // line ends within base64 in JSON
 			found = e.findWrapped(text, found)
 		}
 		if level < maxLevels && e.escapes {
@@ -164,7 +164,7 @@ func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
 	return spans
 }
 
-// inRaw says where spans of a decoded text are in the raw one.
+// inRaw converts spans of a decoded text to spans of the raw one.
 func inRaw(spans []Span, text, raw string, seams []seam) []Span {
 	for i, x := range spans {
 		to := len(raw)
@@ -197,7 +197,7 @@ func (k *known) findBase64(s string, spans []Span) []Span {
 	return spans
 }
 
-// widen adds what else of the encoding tells of the value.
+// widen adds the adjacent characters that depend on the value, and the padding.
 func (e encoded) widen(s string, x Span) Span {
 	if e.before && x.From > 0 && inBase64(s[x.From-1]) {
 		x.From--
@@ -213,8 +213,8 @@ func (e encoded) widen(s string, x Span) Span {
 
 func inBase64(c byte) bool { return charset[c]&(1<<base64url) != 0 || c == '+' || c == '/' }
 
-// appendText adds where v stands in s, and its beginning at the end of s:
-// the rest of it may just not have been printed yet.
+// appendText appends the places of v in s, and of a prefix of v at the end of s: the
+// rest may not have been printed yet.
 func appendText(spans []Span, s, v string) []Span {
 	end := 0
 	for {

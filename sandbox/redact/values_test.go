@@ -22,7 +22,7 @@ var hard = []string{
 	"s3cr&t/9",
 }
 
-// asciiJSON is what json.dumps of Python makes of a text.
+// asciiJSON encodes a text like json.dumps of Python.
 func asciiJSON(v string) string {
 	text, _ := json.Marshal(v)
 	var b strings.Builder
@@ -64,7 +64,7 @@ func lowerHex(s string) string {
 	return string(b)
 }
 
-// bash returns what a script of bash prints of a value.
+// bash returns the output of a bash script for a value.
 func bash(t *testing.T, locale, script, v string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", script)
@@ -76,8 +76,7 @@ func bash(t *testing.T, locale, script, v string) string {
 	return string(out)
 }
 
-// However a program writes a value, nothing of it is shown.
-func TestEscapesOfAValue(t *testing.T) {
+func TestEscapedValueIsMasked(t *testing.T) {
 	for _, v := range hard {
 		r := &Redactor{Values: []string{v}}
 		inJSON := plainJSON(plainJSON(v))
@@ -108,8 +107,8 @@ func TestEscapesOfAValue(t *testing.T) {
 	}
 }
 
-// Base64 of a text hides the value in it, whatever stands before and behind it.
-func TestBase64OfAValue(t *testing.T) {
+// A value in the base64 of a longer text is masked, whatever is before and after it.
+func TestBase64OfValueIsMasked(t *testing.T) {
 	for _, v := range append([]string{"sixsix", "a~?>~??"}, hard...) {
 		r := &Redactor{Values: []string{v}}
 		for before := range 7 {
@@ -118,7 +117,7 @@ func TestBase64OfAValue(t *testing.T) {
 				for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
 					code := e.EncodeToString([]byte(text))
 					got := r.Text(`"` + code + `"`)
-					// What is left can tell no byte of the value.
+					// The rest must not reveal a byte of the value.
 					want := e.EncodeToString([]byte(strings.Repeat("b", before)))
 					if !strings.Contains(got, "‹secret›") || len(got) > len(`"‹secret›"`)+len(want)+8 {
 						t.Errorf("%q in %q: %q", v, text, got)
@@ -129,8 +128,8 @@ func TestBase64OfAValue(t *testing.T) {
 	}
 }
 
-// Lines of base64 are broken, also amid a value.
-func TestWrappedBase64(t *testing.T) {
+// Base64 is wrapped into lines, also within a value.
+func TestWrappedBase64OfValueIsMasked(t *testing.T) {
 	const v = "kP9vWx3LmQ8sTz4RbN7yHc2D"
 	r := &Redactor{Values: []string{v}}
 	for _, width := range []int{64, 76} {
@@ -152,8 +151,8 @@ func TestWrappedBase64(t *testing.T) {
 	}
 }
 
-// However short the lines are and whatever stands before each of them, and behind.
-func TestNarrowAndIndentedBase64(t *testing.T) {
+// The lines may be short, and have text before and after the base64.
+func TestNarrowAndIndentedBase64OfValueIsMasked(t *testing.T) {
 	for _, v := range []string{"kP9vWx3LmQ8sTz4RbN7yHc2D", `kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`} {
 		r := &Redactor{Values: []string{v}}
 		for name, format := range map[string]string{
@@ -191,8 +190,8 @@ func TestNarrowAndIndentedBase64(t *testing.T) {
 	}
 }
 
-// What a program escapes another one escapes again.
-func TestEscapesOfEscapes(t *testing.T) {
+// One program may escape the output of another.
+func TestNestedEscapesOfValueAreMasked(t *testing.T) {
 	trace := func(script string) func(string) string {
 		return func(v string) string { return bash(t, "C.UTF-8", "exec 2>&1; "+script, v) }
 	}
@@ -227,8 +226,8 @@ func TestEscapesOfEscapes(t *testing.T) {
 	}
 }
 
-// What is cut off amid an escape or an encoding shows no more than its beginning.
-func TestEscapesCutShort(t *testing.T) {
+// A text that ends within an escape or encoding of a value shows only its beginning.
+func TestEscapedValueCutByEndOfTextIsMasked(t *testing.T) {
 	for _, v := range hard {
 		r := &Redactor{Values: []string{v}}
 		for name, form := range map[string]string{
@@ -244,8 +243,8 @@ func TestEscapesCutShort(t *testing.T) {
 	}
 }
 
-// An escape that is none, and one that stands for something else, stays.
-func TestInnocentEscapes(t *testing.T) {
+// Invalid escapes, and escapes of other text, stay unchanged.
+func TestOtherEscapesStayUnchanged(t *testing.T) {
 	r := &Redactor{Values: hard}
 	for _, s := range []string{`C:\Users\me\new\x`, "100% of 50%", `"\u00e4\ud83d" \U0010`, "%zz %2", `\`, `\u{110000000}`, "dGhpcyBpcyBubyBzZWNyZXQ="} {
 		if got := r.Text(s); got != s {

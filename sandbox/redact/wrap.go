@@ -3,11 +3,11 @@ package redact
 import "strings"
 
 const (
-	// maxPrefix is how much may stand before base64 on each line but the first: an
-	// indentation, a number, a sign of a comment, a quote.
+	// maxPrefix bounds the text before base64 on each line but the first: an
+	// indentation, a number, a comment sign, a quote.
 	maxPrefix = 48
 
-	// maxSuffix is how much may stand behind it on each line but the last: a quote, a
+	// maxSuffix bounds the text after base64 on each line but the last: a quote, a
 	// comma, a backslash.
 	maxSuffix = 8
 )
@@ -15,15 +15,15 @@ const (
 // A stretch is a part of a text.
 type stretch struct{ from, to int }
 
-// links has what may stand on the two sides of a line's end within the base64 of the
-// values: the last two characters before it and the first one behind it. Most ends of
-// lines have none of it.
+// links are the characters that can be on the two sides of a line end within the
+// base64 of the values: the last two before it and the first one after it. Most line
+// ends have none of them.
 type links struct {
 	pairs, triples hashes
 }
 
 func (l *links) add(code string) {
-	// What stands before the first character depends on what comes before the value.
+	// The character before the first one depends on the text before the value.
 	l.pairs.set(0, 0, code[0])
 	l.triples.set(0, code[0], code[1])
 	for i := 2; i < len(code); i++ {
@@ -32,12 +32,12 @@ func (l *links) add(code string) {
 	}
 }
 
-// ends reports whether two characters may stand before a line's end.
+// ends reports whether two characters can be before a line end.
 func (l *links) ends(a, b byte) bool { return l.pairs.has(0, a, b) || l.pairs.has(0, 0, b) }
 
 func (l *links) has(a, b, c byte) bool { return l.triples.has(a, b, c) || l.triples.has(0, b, c) }
 
-// hashes is a set of characters that stand together, which may have more of them.
+// hashes is a set of sequences of characters, with false positives.
 type hashes [1 << 9]uint64
 
 func (h *hashes) set(a, b, c byte) {
@@ -55,18 +55,18 @@ func hash(a, b, c byte) uint32 {
 	return (uint32(a)<<16 | uint32(b)<<8 | uint32(c)) * 2654435761 >> (32 - bits)
 }
 
-// join takes out what stands between pieces of base64 on lines that follow each other,
-// however short they are. It knows nothing of the text around them, and joins some
-// that are none as well: only what it does not join could be shown. Where no two pieces
-// follow each other it returns no seams.
+// join removes the text between pieces of base64 on consecutive lines, however short
+// they are. It does not know the surrounding text and also joins some pieces that are
+// not base64; that is safe, since only a missing join could show a secret. If no two
+// pieces follow each other, it returns no seams.
 //
-// Of a diff, each line begins with a sign that base64 has too; signed leaves it out.
+// Lines of a diff begin with a sign that base64 also contains; signed skips it.
 func (l *links) join(s string, signed bool) (joined string, seams []seam) {
 	if strings.IndexByte(s, '\n') < 0 {
 		return "", nil
 	}
 	var b strings.Builder
-	var before stretch // what the line before ends with
+	var before stretch // the last piece of the previous line
 	joining := false
 	for from := 0; from < len(s); {
 		to := len(s)
@@ -99,13 +99,13 @@ func (l *links) join(s string, signed bool) (joined string, seams []seam) {
 		from = to + 1
 	}
 	if seams != nil && !(joining && before.to == len(s)) {
-		b.WriteByte('\n') // nothing more is to come of it
+		b.WriteByte('\n') // the last piece does not continue
 	}
 	return b.String(), seams
 }
 
-// lastRun returns the last piece of a line that may be base64, one of no length where
-// too much stands behind it.
+// lastRun returns the last piece of a line that may be base64. It is empty if the text
+// after it is too long.
 func lastRun(s string, from, to int) stretch {
 	for i := to; i > from && to-i <= maxSuffix; {
 		if !inBase64(s[i-1]) {
@@ -123,8 +123,8 @@ func lastRun(s string, from, to int) stretch {
 	return stretch{}
 }
 
-// longestRun returns the longest such piece, and of several the last. The number of a
-// line is none where there is another.
+// longestRun returns the longest piece of a line that may be base64, the last of
+// several. It prefers any other piece to a line number.
 func longestRun(s string, from, to int) (longest stretch) {
 	for i, number := from, true; i < to; {
 		if !inBase64(s[i]) {
@@ -148,6 +148,6 @@ func longestRun(s string, from, to int) (longest stretch) {
 	return longest
 }
 
-// isSign reports whether characters of base64 are more likely those of a rule, a list
-// or an operator.
+// isSign reports whether characters of base64 are more likely a horizontal rule, a
+// list marker or an operator.
 func isSign(s string) bool { return len(s) <= 2 && strings.Trim(s, "+-/_") == "" }
