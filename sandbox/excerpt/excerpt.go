@@ -1,15 +1,15 @@
-// Package excerpt keeps the ends of a command's output while it streams by, and
-// cuts from them what a reader is shown: all of it where it is small, else its
-// head and its tail on line borders, with true counts of what is left out.
+// Package excerpt retains the beginning and the end of a command's output while it
+// streams, and cuts from them the text that a reader is shown: all of a small
+// output, else its head and tail on line borders, with exact counts of the omitted
+// bytes and lines.
 //
-// It keeps raw bytes and shows text: what it returns is valid UTF-8 without
-// control characters, so that a terminal, a log viewer or JSON can bear it. It
-// does not judge what matters in the output, and it does not keep the output;
-// the raw log does.
+// It stores raw bytes and returns text: valid UTF-8 without control characters, which
+// is safe in a terminal, a log viewer and JSON. It does not decide which lines
+// matter, and it does not store the whole output; the raw log does.
 //
-// A progress bar that is drawn a thousand times in one line would take all the
-// room. So what a line overwrites of itself is taken out as it is written, before
-// any cut, and counted. Lines that are redrawn by moving the cursor up stay.
+// A progress bar that is drawn a thousand times in one line would fill the excerpt.
+// So text that a line overwrites is removed when it is written, before any cut, and
+// counted. Lines that are redrawn by moving the cursor up stay.
 package excerpt
 
 import (
@@ -19,28 +19,27 @@ import (
 	"unicode/utf8"
 )
 
-// A Keeper takes one stream of output and keeps its first and its last Limit
-// bytes for showing. Its zero value with a Limit is ready. It is not safe for use by
-// several goroutines at once.
+// A Keeper retains the first and the last Limit bytes of one output stream. The zero
+// value with a Limit is ready for use. A Keeper is not safe for concurrent use.
 type Keeper struct {
 	Limit int
 
-	// Mask hides what no reader may see: it returns p[from:to] without it. The
-	// rest of p tells what lies across the borders; what was overwritten is not in
-	// it. nil hides nothing.
+	// Mask returns p[from:to] with secrets masked. The rest of p is context for
+	// secrets that cross the borders. p does not contain overwritten text. nil masks
+	// nothing.
 	Mask func(p []byte, from, to int) []byte
 
-	line  line // the last one, as far as it may still be overwritten
+	line  line // the last line, as far as it may still be overwritten
 	head  []byte
-	tail  []byte // a ring once it is Limit long; its oldest byte is at start
+	tail  []byte // a ring once it is full; its oldest byte is at start
 	start int
-	stays int64 // bytes that went to head and tail
+	stays int64 // bytes that are not overwritten: in head, in tail or dropped between them
 	total int64
 	lines int64 // newlines
 	last  byte
 }
 
-// Write keeps what is to be kept of p. It never fails.
+// Write retains the beginning and the end of the stream. It never fails.
 func (k *Keeper) Write(p []byte) (int, error) {
 	n := len(p)
 	if n == 0 {
@@ -49,41 +48,41 @@ func (k *Keeper) Write(p []byte) (int, error) {
 	k.total += int64(n)
 	k.lines += int64(bytes.Count(p, newline))
 	k.last = p[n-1]
-	k.line.write(p, k.keep)
+	k.line.write(p, k.retain)
 	return n, nil
 }
 
-// keep keeps what is not overwritten.
-func (k *Keeper) keep(p []byte) {
+// retain adds text that is not overwritten.
+func (k *Keeper) retain(p []byte) {
 	k.stays += int64(len(p))
-	if room := k.kept() - len(k.head); room > 0 {
-		take := min(room, len(p))
-		k.head = append(k.head, p[:take]...)
-		p = p[take:]
+	if room := k.capacity() - len(k.head); room > 0 {
+		n := min(room, len(p))
+		k.head = append(k.head, p[:n]...)
+		p = p[n:]
 	}
 	k.ring(p)
 }
 
-// settled returns a Keeper that has the last line too, as it stands.
+// settled returns a Keeper that also has the current state of the last line.
 func (k *Keeper) settled() *Keeper {
 	if len(k.line.now) == 0 && !k.line.cr {
 		return k
 	}
 	c := *k
 	c.head, c.tail = slices.Clip(k.head), slices.Clone(k.tail)
-	k.line.finish(c.keep)
+	k.line.finish(c.retain)
 	return &c
 }
 
 var newline = []byte{'\n'}
 
-// margin is how much more than its Limit a Keeper with a Mask keeps at each end,
-// so that the Mask sees all of what a cut goes through: an RSA key of 8,192 bits
-// has 6,400 bytes.
+// margin is how much more than its Limit a Keeper with a Mask retains at each end, so
+// that the Mask sees all of a secret at a cut: an RSA key of 8,192 bits has 6,400
+// bytes.
 const margin = 8 << 10
 
-// kept is how much is kept of each end.
-func (k *Keeper) kept() int {
+// capacity returns how much is retained of each end.
+func (k *Keeper) capacity() int {
 	if k.Mask == nil {
 		return k.Limit
 	}
@@ -91,27 +90,27 @@ func (k *Keeper) kept() int {
 }
 
 func (k *Keeper) ring(p []byte) {
-	kept := k.kept()
-	if len(p) >= kept {
-		k.tail = append(k.tail[:0], p[len(p)-kept:]...)
+	size := k.capacity()
+	if len(p) >= size {
+		k.tail = append(k.tail[:0], p[len(p)-size:]...)
 		k.start = 0
 		return
 	}
-	if grow := min(kept-len(k.tail), len(p)); grow > 0 {
+	if grow := min(size-len(k.tail), len(p)); grow > 0 {
 		k.tail = append(k.tail, p[:grow]...)
 		p = p[grow:]
 	}
 	for len(p) > 0 {
 		n := copy(k.tail[k.start:], p)
-		k.start = (k.start + n) % kept
+		k.start = (k.start + n) % size
 		p = p[n:]
 	}
 }
 
-// Bytes returns how much was written in all.
+// Bytes returns the number of bytes written.
 func (k *Keeper) Bytes() int64 { return k.total }
 
-// Lines returns how many lines that is; a last one without its newline counts.
+// Lines returns the number of lines written. A last line without its newline counts.
 func (k *Keeper) Lines() int64 {
 	if k.total > 0 && k.last != '\n' {
 		return k.lines + 1
@@ -119,7 +118,7 @@ func (k *Keeper) Lines() int64 {
 	return k.lines
 }
 
-// whole returns all that stays of what was written, where it is still at hand.
+// whole returns all text that is not overwritten, if it is still available.
 func (k *Keeper) whole() ([]byte, bool) {
 	if k.stays > int64(len(k.head)+len(k.tail)) {
 		return nil, false
@@ -132,24 +131,25 @@ func (k *Keeper) end() []byte {
 	return append(k.tail[k.start:len(k.tail):len(k.tail)], k.tail[:k.start]...)
 }
 
-// Limits says how much a reader is shown.
+// Limits bounds what a reader is shown.
 type Limits struct {
-	Whole int // up to so many bytes, of both streams together, are shown as they are
-	Cut   int // else so many of both together
+	Whole int // if both streams together have at most this many bytes, all is shown
+	Cut   int // else this many bytes of both together are shown
 }
 
-// An Excerpt is what is shown of one stream.
+// An Excerpt is the shown part of one stream.
 type Excerpt struct {
-	Text         string // with one line of ours where something is left out
+	Text         string // with a line that counts what is omitted, in its place
 	Bytes        int64  // of the whole stream
 	Lines        int64
-	OmittedBytes int64 // raw bytes that Text does not show
+	OmittedBytes int64 // raw bytes that are not in Text
 	OmittedLines int64
-	Overwritten  int64 // raw bytes that the stream has itself overwritten; they are not omitted
+	Overwritten  int64 // raw bytes that the stream has overwritten itself; they do not count as omitted
 }
 
-// Cut makes the excerpts of a run's two streams. Where both do not fit, the
-// smaller one gets what it needs up to half of the room, the larger the rest.
+// Cut returns the excerpts of the two streams of a run. If both do not fit, the
+// smaller one gets what it needs, up to half of the space, and the larger one the
+// rest.
 func Cut(stdout, stderr *Keeper, l Limits) (out, err Excerpt) {
 	stdout, stderr = stdout.settled(), stderr.settled()
 	if stdout.stays+stderr.stays <= int64(l.Whole) {
@@ -168,7 +168,7 @@ func (k *Keeper) cut(room int) Excerpt {
 		e.Text = k.show(all, 0, len(all))
 		return e
 	}
-	// Beyond Limit lies the margin, whose far end may be half of a secret.
+	// The margin beyond Limit is not shown, since it may end within a secret.
 	head, tail := k.ends(min(room/4, k.Limit), min(room-room/4, k.Limit))
 	shown := bytes.Count(head, newline) + bytes.Count(tail, newline)
 	if len(tail) > 0 && tail[len(tail)-1] != '\n' {
@@ -189,8 +189,8 @@ func (k *Keeper) show(p []byte, from, to int) string {
 	return Inert(p[from:to])
 }
 
-// sides returns what is at hand from the first byte on and what is up to the
-// last: the same where nothing is lost between.
+// sides returns the available text at the beginning and at the end of the stream.
+// They are the same if nothing is dropped between them.
 func (k *Keeper) sides() (before, after []byte) {
 	if all, ok := k.whole(); ok {
 		return all, all
@@ -198,8 +198,8 @@ func (k *Keeper) sides() (before, after []byte) {
 	return k.head, k.end()
 }
 
-// ends returns the first and the last bytes of the stream, at most so many,
-// on line borders where there are any near, never within a character.
+// ends returns the first and the last bytes of the stream, up to the given numbers.
+// It cuts on line borders if one is near, and never within a character.
 func (k *Keeper) ends(first, last int) (head, tail []byte) {
 	head = k.head[:min(first, len(k.head))]
 	tail = k.end()
@@ -212,8 +212,7 @@ func (k *Keeper) ends(first, last int) (head, tail []byte) {
 	return lineEnd(head), tail
 }
 
-// lineEnd cuts p after its last newline. A first line that is longer than all
-// the room is shown in part.
+// lineEnd cuts p after its last newline. If p is a part of one long line, it stays.
 func lineEnd(p []byte) []byte {
 	if i := bytes.LastIndexByte(p, '\n'); i >= 0 {
 		return p[:i+1]
@@ -221,8 +220,8 @@ func lineEnd(p []byte) []byte {
 	return wholeRunes(p)
 }
 
-// lineStart cuts p at the first line border from from on, unless that would
-// take more than half of what is there: then within the line.
+// lineStart cuts p at the first line border at or after from. If that would drop more
+// than half of the text, it cuts within the line.
 func lineStart(p []byte, from int) []byte {
 	if p[from-1] == '\n' {
 		return p[from:]
@@ -239,7 +238,7 @@ func lineStart(p []byte, from int) []byte {
 	return p
 }
 
-// wholeRunes drops a character that p's end cuts in two.
+// wholeRunes drops an incomplete character at the end of p.
 func wholeRunes(p []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
 		c := p[len(p)-i]

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func keep(limit int, writes ...string) *Keeper {
+func keeperOf(limit int, writes ...string) *Keeper {
 	k := &Keeper{Limit: limit}
 	for _, w := range writes {
 		k.Write([]byte(w))
@@ -26,22 +26,22 @@ func numbered(from, to int) string {
 	return b.String()
 }
 
-func TestCut(t *testing.T) {
+func TestCutShowsHeadAndTailWithinLimits(t *testing.T) {
 	limits := Limits{Whole: 100, Cut: 80}
 	for name, tt := range map[string]struct {
 		out, err *Keeper
 		want     Excerpt // of stdout
 	}{
-		"nothing": {keep(100), keep(100), Excerpt{}},
-		"fits":    {keep(100, "a\n", "b"), keep(100), Excerpt{Text: "a\nb", Bytes: 3, Lines: 2}},
-		"just fits with the other": {keep(100, numbered(1, 5)), keep(100, strings.Repeat("e", 50)),
+		"nothing": {keeperOf(100), keeperOf(100), Excerpt{}},
+		"fits":    {keeperOf(100, "a\n", "b"), keeperOf(100), Excerpt{Text: "a\nb", Bytes: 3, Lines: 2}},
+		"just fits with the other": {keeperOf(100, numbered(1, 5)), keeperOf(100, strings.Repeat("e", 50)),
 			Excerpt{Text: numbered(1, 5), Bytes: 50, Lines: 5}},
-		"head and tail on line borders": {keep(100, numbered(1, 1000)), keep(100), Excerpt{
+		"head and tail on line borders": {keeperOf(100, numbered(1, 1000)), keeperOf(100), Excerpt{
 			Text:  numbered(1, 2) + "[… 992 lines, 9,920 bytes left out …]\n" + numbered(995, 1000),
 			Bytes: 10000, Lines: 1000, OmittedBytes: 9920, OmittedLines: 992,
 		}},
-		"the small one is whole": {keep(100, "only\n"), keep(100, numbered(1, 1000)), Excerpt{Text: "only\n", Bytes: 5, Lines: 1}},
-		"one long line": {keep(100, strings.Repeat("x", 1000)), keep(100), Excerpt{
+		"the small one is whole": {keeperOf(100, "only\n"), keeperOf(100, numbered(1, 1000)), Excerpt{Text: "only\n", Bytes: 5, Lines: 1}},
+		"one long line": {keeperOf(100, strings.Repeat("x", 1000)), keeperOf(100), Excerpt{
 			Text:  strings.Repeat("x", 20) + "\n[… 0 lines, 920 bytes left out …]\n" + strings.Repeat("x", 60),
 			Bytes: 1000, Lines: 1, OmittedBytes: 920,
 		}},
@@ -55,7 +55,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-func TestInert(t *testing.T) {
+func TestInertRemovesControlCharacters(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\ttext\n":          "plain\ttext\n",
 		"a\r\nb\rc":              "a\nb␍c",
@@ -72,8 +72,8 @@ func TestInert(t *testing.T) {
 	}
 }
 
-// FuzzCut checks that an excerpt is true whatever is written in whatever
-// pieces: valid text, bounded, with counts that add up.
+// FuzzCut tests that the excerpt of any output in any pieces is valid text, bounded,
+// and has correct counts.
 func FuzzCut(f *testing.F) {
 	f.Add([]byte("hello\nworld\n"), uint16(3), uint16(10), uint16(8))
 	f.Add(bytes.Repeat([]byte("日本語\n"), 100), uint16(7), uint16(50), uint16(40))
@@ -94,19 +94,18 @@ func FuzzCut(f *testing.F) {
 		if e.Bytes != int64(len(text)) || e.OmittedBytes < 0 || e.OmittedBytes > e.Bytes || e.OmittedLines > e.Lines {
 			t.Errorf("%+v of %d bytes", e, len(text))
 		}
-		// A byte becomes three at most, and one line of ours is added.
+		// A byte becomes at most three, and the line with the counts is added.
 		if len(e.Text) > 3*l.Whole+100 {
 			t.Errorf("%d bytes for limits %+v", len(e.Text), l)
 		}
 		if e.OmittedBytes == 0 && e.Text != Inert(Settle(text)) {
-			t.Errorf("nothing left out, but %q is not %q", e.Text, text)
+			t.Errorf("nothing is omitted, but %q is not %q", e.Text, text)
 		}
 	})
 }
 
-// What a Mask hides is hidden too where it lies across a cut, or begins before
-// all that the limits alone would keep.
-func TestMask(t *testing.T) {
+// A secret is masked too if it crosses a cut, or begins before the retained bytes.
+func TestMaskHidesSecretsAcrossCuts(t *testing.T) {
 	const secret = "SECRET-of-some-length"
 	mask := func(p []byte, from, to int) []byte {
 		hidden := bytes.ReplaceAll(p, []byte(secret), bytes.Repeat([]byte{'*'}, len(secret)))

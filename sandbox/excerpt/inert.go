@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Inert renders bytes of a box as text that does nothing wherever it is shown:
-// what is not UTF-8 becomes U+FFFD, a control character its picture (ESC is ␛),
-// and what would turn the direction of the text U+FFFD. Tabs and newlines stay;
-// the carriage return of a CR LF goes.
+// Inert converts bytes of a box to text that is safe to show anywhere. Invalid UTF-8
+// and characters that change the direction of text become U+FFFD, and a control
+// character becomes its picture (ESC is ␛). Tabs and newlines stay; the carriage
+// return of a CR LF is removed.
 func Inert(p []byte) string {
 	if plain(p) {
 		return string(p)
@@ -26,8 +26,7 @@ func Inert(p []byte) string {
 	return b.String()
 }
 
-// plain reports whether p is ASCII that Inert would leave as it is, as nearly
-// all output is.
+// plain reports whether p is ASCII that Inert does not change. Nearly all output is.
 func plain(p []byte) bool {
 	for _, c := range p {
 		if c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
@@ -42,7 +41,7 @@ func inert(r rune) rune {
 	case r == '\n' || r == '\t':
 		return r
 	case r < ' ':
-		return '␀' + r // the control pictures stand in the order of the characters
+		return '␀' + r // the control pictures have the order of the characters
 	case r == 0x7f:
 		return '␡'
 	case r > 0x7f && r < 0xa0:
@@ -53,7 +52,7 @@ func inert(r rune) rune {
 	return r
 }
 
-// Count renders a number of things as a person writes it: "1 line", "1,204 lines".
+// Count formats a number with a noun: "1 line", "1,204 lines".
 func Count(n int64, noun string) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {

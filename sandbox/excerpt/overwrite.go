@@ -7,49 +7,49 @@ import (
 )
 
 const (
-	// maxState is more than what a program redraws of one line has. What is longer
-	// is no progress bar and is kept.
+	// maxState bounds the length of a state. Longer text is not a progress bar and is
+	// retained.
 	maxState = 2 << 10
 
-	// maxPast is how many different things are held back of one line.
+	// maxPast bounds the number of states of a line that are held back.
 	maxPast = 8
 )
 
-// A line follows how a program prints one line over and over again. What could
-// still be overwritten is held back.
+// A line tracks a line that a program prints repeatedly. It holds back the text that
+// may still be overwritten.
 //
-// A terminal would show the last state only, and a program could hide by that
-// what it did. So a state gives way to a later one only where it is progress, or
-// begins with the same word; others stay. A carriage return in front tells that
-// something is gone.
+// A terminal shows only the last state, so a program could hide what it did. So a
+// later state replaces an earlier one only if that is progress or begins with the
+// same word; other states are retained. A carriage return before a state shows that
+// text was removed.
 type line struct {
-	past   []state // overwritten since, and not of the kind that gives way
-	now    []byte  // since the last carriage return
-	cr     bool    // there was one
-	passes bool    // the rest of the state is kept as it comes: it is too long to be held
-	after  bool    // something of the line was kept before
-	erased bool    // something has given way, and nothing tells of it yet
+	past   []state // earlier states that were not replaced
+	now    []byte  // text since the last carriage return
+	cr     bool    // the line has a carriage return
+	passes bool    // the current state is too long to hold back and is retained as it comes
+	after  bool    // a part of the line was retained before
+	erased bool    // a state was replaced, and no carriage return shows it yet
 }
 
-// A state is what stood in a line before a carriage return.
+// A state is the text of a line before a carriage return.
 type state struct {
 	text     []byte
-	word     []byte // the first one that is more than a unit
+	word     []byte // the first word that is longer than a unit
 	blank    bool
-	progress bool // it gives way to whatever comes
+	progress bool // any later state replaces it
 }
 
-// Settle returns a part of an output as a Keeper keeps it: without what it has
-// itself overwritten.
+// Settle removes from a part of an output the text that it overwrites itself, as a
+// Keeper does.
 func Settle(p []byte) []byte {
 	if !overwrites(p) {
 		return p
 	}
 	var b bytes.Buffer
-	keep := func(p []byte) { b.Write(p) }
+	retain := func(p []byte) { b.Write(p) }
 	var l line
-	l.write(p, keep)
-	l.finish(keep)
+	l.write(p, retain)
+	l.finish(retain)
 	return b.Bytes()
 }
 
@@ -58,113 +58,113 @@ func overwrites(p []byte) bool {
 		bytes.IndexByte(p, 0x1b) >= 0 && (bytes.Contains(p, toColumn1) || bytes.Contains(p, toColumn))
 }
 
-// Some programs go back to the first column by these, as by a carriage return.
+// Some programs use these sequences to return to the first column.
 var toColumn1, toColumn = []byte("\x1b[1G"), []byte("\x1b[G")
 
-// write follows p and calls keep with what cannot be overwritten any more.
-func (l *line) write(p []byte, keep func([]byte)) {
+// write reads p and calls retain with the text that cannot be overwritten any more.
+func (l *line) write(p []byte, retain func([]byte)) {
 	plain := !overwrites(p)
 	for i := bytes.IndexByte(p, '\n'); i >= 0; i = bytes.IndexByte(p, '\n') {
 		if l.begins() && (plain || isWhole(p[:i])) {
-			keep(p[:i+1])
+			retain(p[:i+1])
 		} else {
-			l.part(p[:i], keep)
-			l.end(keep)
+			l.part(p[:i], retain)
+			l.end(retain)
 		}
-		if p = p[i+1:]; plain { // whole lines need no second look
+		if p = p[i+1:]; plain { // complete lines need no further check
 			n := bytes.LastIndexByte(p, '\n') + 1
-			keep(p[:n])
+			retain(p[:n])
 			p = p[n:]
 		}
 	}
-	l.part(p, keep)
+	l.part(p, retain)
 }
 
-// isWhole reports whether a line overwrites nothing, as most do that end with
-// CR LF.
+// isWhole reports whether a line overwrites nothing. Most lines that end in CR LF do
+// not.
 func isWhole(p []byte) bool {
 	text := bytes.TrimSuffix(p, []byte("\r"))
 	return !overwrites(text) && (len(text) == len(p) || !newState(text).blank)
 }
 
-// begins reports whether there is nothing of the line yet.
+// begins reports whether the line is empty so far.
 func (l *line) begins() bool { return len(l.now) == 0 && !l.cr && !l.passes }
 
-func (l *line) end(keep func([]byte)) {
-	l.finish(keep)
+func (l *line) end(retain func([]byte)) {
+	l.finish(retain)
 	if l.cr && len(l.now) == 0 && (l.after || len(l.past) > 0) {
-		keep([]byte("\r\n"))
+		retain([]byte("\r\n"))
 	} else {
-		keep(newline)
+		retain(newline)
 	}
 	*l = line{past: l.past[:0], now: l.now[:0]}
 }
 
-// finish keeps what is held back, without forgetting it.
-func (l line) finish(keep func([]byte)) {
+// finish calls retain with the text that is held back, without removing it.
+func (l line) finish(retain func([]byte)) {
 	last := newState(l.now)
 	for _, s := range l.past {
-		if !last.blank && s.givesWay(last) {
+		if !last.blank && s.replaceableBy(last) {
 			l.erased = true
 		} else {
-			l.keep(s.text, keep)
+			l.emit(s.text, retain)
 		}
 	}
 	switch {
 	case !last.blank || !l.after && len(l.now) > 0:
-		l.keep(l.now, keep)
+		l.emit(l.now, retain)
 	case !l.after && l.cr:
-		keep([]byte("\r")) // nothing but that was printed
+		retain([]byte("\r")) // the line has nothing else
 	}
 }
 
-// keep keeps a state, divided from the one before.
-func (l *line) keep(text []byte, keep func([]byte)) {
+// emit calls retain with a state, separated from the previous one.
+func (l *line) emit(text []byte, retain func([]byte)) {
 	if l.after || l.erased {
-		keep([]byte("\r"))
+		retain([]byte("\r"))
 	}
-	keep(text)
+	retain(text)
 	l.after, l.erased = true, false
 }
 
-// part follows bytes without a newline.
-func (l *line) part(p []byte, keep func([]byte)) {
+// part reads bytes without a newline.
+func (l *line) part(p []byte, retain func([]byte)) {
 	for len(p) > 0 {
 		i := 0
 		for i < len(p) && p[i] != '\r' && p[i] != '\b' && p[i] != 'G' {
 			i++
 		}
 		if i > 0 {
-			l.takeBack()
-			l.print(p[:i], keep)
+			l.eraseBack()
+			l.print(p[:i], retain)
 		}
 		if i == len(p) {
 			return
 		}
-		l.step(p[i:i+1], keep)
+		l.step(p[i:i+1], retain)
 		p = p[i+1:]
 	}
 }
 
-// step follows a byte that may do more than stand there.
-func (l *line) step(p []byte, keep func([]byte)) {
+// step reads a byte that may have a special function.
+func (l *line) step(p []byte, retain func([]byte)) {
 	if p[0] == '\r' {
-		l.carriageReturn(keep)
+		l.carriageReturn(retain)
 		return
 	}
 	if p[0] == 'G' {
-		l.takeBack()
+		l.eraseBack()
 	}
-	l.print(p, keep)
+	l.print(p, retain)
 	for _, sequence := range [][]byte{toColumn1, toColumn} {
 		if bytes.HasSuffix(l.now, sequence) {
 			l.now = l.now[:len(l.now)-len(sequence)]
-			l.carriageReturn(keep)
+			l.carriageReturn(retain)
 		}
 	}
 }
 
-func (l *line) print(p []byte, keep func([]byte)) {
+func (l *line) print(p []byte, retain func([]byte)) {
 	n := min(len(p), maxState-len(l.now))
 	if l.passes {
 		n = 0
@@ -174,13 +174,13 @@ func (l *line) print(p []byte, keep func([]byte)) {
 		return
 	}
 	if !l.passes {
-		l.finish(keep)
+		l.finish(retain)
 		*l = line{past: l.past[:0], now: l.now[:0], passes: true, after: true}
 	}
-	keep(p)
+	retain(p)
 }
 
-func (l *line) carriageReturn(keep func([]byte)) {
+func (l *line) carriageReturn(retain func([]byte)) {
 	l.cr = true
 	if l.passes {
 		l.passes = false
@@ -195,7 +195,7 @@ func (l *line) carriageReturn(keep func([]byte)) {
 	l.now = nil
 	stay := l.past[:0]
 	for _, old := range l.past {
-		if old.givesWay(s) {
+		if old.replaceableBy(s) {
 			l.erased, l.now = true, old.text[:0]
 		} else {
 			stay = append(stay, old)
@@ -203,14 +203,14 @@ func (l *line) carriageReturn(keep func([]byte)) {
 	}
 	l.past = append(stay, s)
 	if len(l.past) > maxPast {
-		l.keep(l.past[0].text, keep)
+		l.emit(l.past[0].text, retain)
 		l.past = l.past[1:]
 	}
 }
 
-// takeBack drops what backspaces have gone back over and what comes overwrites,
-// where that is a counter or a spinner and no words.
-func (l *line) takeBack() {
+// eraseBack drops the characters that backspaces let the next text overwrite, if they
+// are a counter or a spinner and not words.
+func (l *line) eraseBack() {
 	body := bytes.TrimRight(l.now, "\b")
 	for range len(l.now) - len(body) {
 		r, n := utf8.DecodeLastRune(body)
@@ -222,12 +222,12 @@ func (l *line) takeBack() {
 	l.now = body
 }
 
-func (s state) givesWay(to state) bool {
+func (s state) replaceableBy(to state) bool {
 	return s.progress || len(s.word) > 0 && bytes.Equal(s.word, to.word)
 }
 
-// isProgress looks for what bars, counts of a total and spinners have and
-// sentences have not: 12%, (3/7, [=>  ], ###, ▓, ⠹.
+// isProgress reports whether p has signs of a progress bar, a count or a spinner,
+// which sentences do not have: 12%, (3/7, [=>  ], ###, ▓, ⠹.
 func isProgress(p []byte) bool {
 	for i, c := range p {
 		switch c {
@@ -254,21 +254,21 @@ func isProgress(p []byte) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// isCount reports whether p begins as "3/7".
+// isCount reports whether p begins like "3/7".
 func isCount(p []byte) bool {
 	p = bytes.TrimLeft(p, " ")
 	rest := bytes.TrimLeft(p, "0123456789")
 	return len(rest) < len(p) && len(rest) > 1 && rest[0] == '/' && isDigit(rest[1])
 }
 
-// isBar reports whether p begins as "=>  ]".
+// isBar reports whether p begins like "=>  ]".
 func isBar(p []byte) bool {
 	rest := bytes.TrimLeft(p, "=#*>- ")
 	return len(p)-len(rest) >= 3 && len(rest) > 0 && rest[0] == ']'
 }
 
-// newState looks at the beginning of a text, up to its first word. What has none
-// and is not letters only is progress: a number, a spinner.
+// newState classifies a text by its beginning, up to the first word. A text without a
+// word that is not only letters is progress: a number, a spinner.
 func newState(text []byte) state {
 	s := state{text: text, blank: true}
 	letters, digits, from := false, false, -1
@@ -302,8 +302,8 @@ func newState(text []byte) state {
 	return s
 }
 
-// sequenceLen is the length of the control sequence (ESC [ … letter) that p
-// begins with: they set colours and clear the line.
+// sequenceLen returns the length of the control sequence (ESC [ … letter) at the
+// beginning of p, which sets a colour or clears the line.
 func sequenceLen(p []byte) int {
 	if len(p) < 2 || p[0] != 0x1b || p[1] != '[' {
 		return 0

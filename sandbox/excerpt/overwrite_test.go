@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestSettle(t *testing.T) {
+func TestSettleRemovesOverwrittenProgress(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                               "",
 		"plain\n":                        "plain\n",
@@ -46,19 +46,19 @@ func TestSettle(t *testing.T) {
 	}
 	many := strings.Repeat("-", maxState+1) + "\rname one\rname two\r\nnext"
 	if got, want := string(Settle([]byte(many))), strings.Repeat("-", maxState+1)+"\rname two\r\nnext"; got != want {
-		t.Errorf("behind a long state: %q", got)
+		t.Errorf("after a long state: %q", got)
 	}
 	var kinds strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&kinds, "%s went well\r", strings.Repeat(string(rune('a'+i%26)), 3+i/26))
 	}
 	if got := string(Settle([]byte(kinds.String()))); got != strings.TrimSuffix(kinds.String(), "\r") {
-		t.Errorf("what is never alike does not stay: %q", got)
+		t.Errorf("different states are removed: %q", got)
 	}
 }
 
-// However an output comes in pieces, the same of it stays; every byte of it is
-// shown, omitted, or overwritten; and no more is held than is shown.
+// The result does not depend on how an output is split into pieces. Every byte is
+// shown, omitted or overwritten, and the held text is bounded.
 func FuzzSettle(f *testing.F) {
 	f.Add([]byte("go 1%\rgo 2%\r\n\ra\b\b12\b\bx\r \r\n"), uint16(1))
 	f.Add(bytes.Repeat([]byte("a\rbbb\rcc1\x1b[K\b"), 500), uint16(7))
@@ -74,18 +74,18 @@ func checkSettle(t *testing.T, text []byte, piece int) {
 		k.Write(rest[:n])
 		rest = rest[n:]
 		if held := cap(k.line.now); held > 2*maxState || len(k.line.past) > maxPast {
-			t.Fatalf("%d bytes and %d states are held", held, len(k.line.past))
+			t.Fatalf("%d bytes and %d states are held back", held, len(k.line.past))
 		}
 		if len(text) < 1000 {
-			k.settled() // to look changes nothing
+			k.settled() // does not change k
 		}
 	}
 	all, ok := k.settled().whole()
 	if !ok || !bytes.Equal(all, want) {
-		t.Errorf("in pieces of %d %q stays, at once %q", piece, all, want)
+		t.Errorf("pieces of %d give %q, the whole gives %q", piece, all, want)
 	}
 	if len(want) > len(text) || len(text) > 0 && len(want) == 0 || bytes.Count(want, newline) != bytes.Count(text, newline) {
-		t.Errorf("%q stays of %q", want, text)
+		t.Errorf("%q becomes %q", text, want)
 	}
 	e, _ := Cut(k, &Keeper{}, Limits{Whole: 100, Cut: 80})
 	if e.Bytes != int64(len(text)) || e.Overwritten != int64(len(text)-len(want)) || e.OmittedBytes < 0 || len(want) <= 100 && e.OmittedBytes > 0 {
@@ -93,8 +93,8 @@ func checkSettle(t *testing.T, text []byte, piece int) {
 	}
 }
 
-// The same, of what is likely to go wrong.
-func TestSettleInPieces(t *testing.T) {
+// The same as FuzzSettle, for texts that are likely to go wrong.
+func TestSettleIsIndependentOfPieces(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"\r", "\r", "\b", "\n", "\r\n", " ", "abc", "abd", "x", "7", "50%", "\x1b[K", "\x1b[1G", "G", "\x1b[", "⠹", "漢", "\xe2", strings.Repeat("long ", 300)}
 	for range 20_000 {
@@ -108,8 +108,8 @@ func TestSettleInPieces(t *testing.T) {
 	}
 }
 
-// A bar takes no room, however often it is drawn.
-func TestBarTakesNoRoom(t *testing.T) {
+// A progress bar takes the space of one line, however often it is drawn.
+func TestProgressBarTakesOneLine(t *testing.T) {
 	k := &Keeper{Limit: 8000}
 	k.Write([]byte("begin\n"))
 	for i := range 100_000 {
@@ -139,7 +139,7 @@ func BenchmarkWrite(b *testing.B) {
 			b.SetBytes(int64(len(chunk)))
 			b.ReportAllocs()
 			k := &Keeper{Limit: 8000}
-			for i := range maxPast { // all that a state is compared with
+			for i := range maxPast { // the states that each new one is compared with
 				fmt.Fprintf(k, "%c%s\r", 'a'+i, strings.Repeat("long", maxState/4-1))
 			}
 			for b.Loop() {
