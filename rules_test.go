@@ -3,6 +3,7 @@ package warmbox
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
@@ -61,8 +62,8 @@ var mayImport = map[string][]string{
 	"cmd/warmbox/soak":      {},
 	"cmd/warmbox-agent":     {"sandbox/agent"},
 	"server":                {"sandbox", "tools"},
-	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/rawlog", "sandbox/redact", "sandbox/summary"},
-	"sandbox":               {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact", "sandbox/hostpath", "sandbox/hostcode"},
+	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/summary"},
+	"sandbox":               {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/maskedlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact", "sandbox/hostpath", "sandbox/hostcode"},
 	"sandbox/agent":         {"sandbox/wire"},
 	"sandbox/docker":        {"sandbox", "sandbox/agentbin", "sandbox/hostpath", "sandbox/hostcode"},
 	"sandbox/launch":        {"sandbox", "sandbox/agentbin", "sandbox/hostpath"},
@@ -71,6 +72,7 @@ var mayImport = map[string][]string{
 	"sandbox/hostpath":      {},
 	"sandbox/policy":        {},
 	"sandbox/rawlog":        {},
+	"sandbox/maskedlog":     {"sandbox/rawlog", "sandbox/redact"},
 	"sandbox/excerpt":       {},
 	"sandbox/hostcode":      {},
 	"sandbox/redact":        {},
@@ -96,6 +98,27 @@ func TestImportsPointOneWay(t *testing.T) {
 			if rest, ours := strings.CutPrefix(i, module); ours && !slices.Contains(allowed, strings.TrimPrefix(rest, "/")) {
 				t.Errorf("%s imports %s", p.ImportPath, i)
 			}
+		}
+	}
+}
+
+// TestTextLeavesMasked: tools and server reach output, logs and secrets only through
+// methods of Manager and Run, which mask, and never through the fields of Manager.
+func TestTextLeavesMasked(t *testing.T) {
+	unmasked := []string{"Secrets", "Logs", "Launcher"}
+	for _, p := range packages(t, "./tools", "./server") {
+		for _, name := range p.GoFiles {
+			files := token.NewFileSet()
+			f, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(unmasked, s.Sel.Name) {
+					t.Errorf("%s uses the field %s", files.Position(s.Pos()), s.Sel.Name)
+				}
+				return true
+			})
 		}
 	}
 }

@@ -161,18 +161,8 @@ func (r *Run) Digest(ctx context.Context) (summary.Digest, bool) {
 	}
 }
 
-// Summary returns the built-in summary of an owner's run that has ended, "" of
-// one whose output was not above Command.Whole, or that is long forgotten.
+// Summary returns the built-in summary of an owner's run that has ended: "" if its output
+// was not above Command.SummarizeAbove, or if the run is no longer in the history.
 func (m *Manager) Summary(ctx context.Context, owner Owner, id string) string {
-	p := m.history.past(owner, id)
-	if p == nil {
-		return ""
-	}
-	select {
-	case <-p.digested:
-	case <-ctx.Done():
-	}
-	m.history.mu.Lock()
-	defer m.history.mu.Unlock()
-	return p.summary
+	return m.history.summary(ctx, owner, id)
 }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -14,37 +15,43 @@ import (
 )
 
 const (
-	// remembered is how many runs that are over are told of, of all owners.
-	// What is known of older ones is in their logs.
+	// remembered is how many closed runs a history has, of all owners together. Older
+	// ones are read from their logs.
 	remembered = 1000
 
-	// recordCmd is how much of a command is remembered: enough to know it again.
+	// recordCmd is how many bytes of a command a Record has: enough to recognise it.
 	recordCmd = 1000
 )
 
-// A Record is what is known of a run, under way or long over.
+// A Record describes a run, running or ended.
 type Record struct {
 	ID      string
 	Box     string
-	Cmd     string // its beginning, if it is long
+	Cmd     string // the beginning of a long one; its secrets are masked
 	Started time.Time
 	Exit    Exit
 	LogPath string
 	Log     rawlog.Stats
-	Open    bool // its log may still grow: by it, or by what it left behind
+	Open    bool // the log may still grow: by the command or by processes that it left behind
 
-	// Changed is closed when something of this has changed, and Over when nothing
-	// more will; both are nil where nothing will, or another process runs it.
+	// Changed is closed when the log or the status changes, Over when neither can
+	// change any more. Both are nil if the run is closed or another process runs it.
 	Changed, Over <-chan struct{}
 }
 
-// Find returns what is known of a run of an owner. One of somebody else's is
-// not there, and neither is one whose log has been deleted long after its end.
-func (m *Manager) Find(owner Owner, id string) (Record, error) {
+// Record returns the record of an owner's run. Runs of other owners are not found, nor
+// are old ones whose log has been deleted.
+func (m *Manager) Record(owner Owner, id string) (Record, error) {
+	r, err := m.record(owner, id)
+	r.Cmd = m.Mask(r.Cmd)
+	return r, err
+}
+
+func (m *Manager) record(owner Owner, id string) (Record, error) {
 	if r, ok := m.history.find(owner, id); ok {
 		return r, nil
 	}
-	written := m.Logs.Written(id) // asked first: what is over then is so in the index
+	written := m.Logs.Written(id) // before the index is read: a run that closes in between has its end there
 	head, err := m.Logs.Head(id)
 	if err != nil || head.Owner != owner.mark() && head.Owner != owner.all().mark() {
 		return Record{}, Errorf(ExecNotFound, "Use an execId that exec returned; list has the recent ones. Logs are deleted when they are old.",
@@ -53,20 +60,20 @@ func (m *Manager) Find(owner Owner, id string) (Record, error) {
 	return m.recorded(head, written), nil
 }
 
-// Run returns a run of an owner that is under way, or whose leftovers are.
+// Run returns a run of an owner that is not closed: its command runs, or processes that
+// the command left behind do.
 func (m *Manager) Run(owner Owner, id string) (*Run, error) {
 	if r := m.history.open(owner, id); r != nil {
 		return r, nil
 	}
-	record, err := m.Find(owner, id)
+	record, err := m.record(owner, id)
 	if err != nil {
 		return nil, err
 	}
 	return nil, Errorf(ExecNotFound, "Its output and how it ended are in logs.", "command %s is over", record.ID)
 }
 
-// recorded tells of a run what its log tells: this server may have been started
-// after it.
+// recorded makes a record from a log. An earlier server may have written it.
 func (m *Manager) recorded(x *rawlog.Index, written bool) Record {
 	r := Record{
 		ID: x.Exec, Box: x.Box, Cmd: clipCmd(x.Cmd), Started: x.Start, LogPath: m.Logs.Path(x.Exec),
@@ -86,37 +93,41 @@ func (m *Manager) recorded(x *rawlog.Index, written bool) Record {
 	return r
 }
 
-// Runs returns what an owner has run of late and what still runs, the newest
-// first.
-func (m *Manager) Runs(owner Owner) []Record {
+// Records returns the records of an owner's runs, those that are open and the last ones
+// that are closed, the newest first.
+func (m *Manager) Records(owner Owner) []Record {
 	list := m.history.list(owner)
+	for i := range list {
+		list[i].Cmd = m.Mask(list[i].Cmd)
+	}
 	slices.SortFunc(list, func(a, b Record) int {
 		return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.ID, b.ID))
 	})
 	return list
 }
 
-// A history knows the runs of a Manager: those under way, and the last ones
-// that are over. A nil one remembers nothing.
+// A history has the runs of a Manager: the open ones and the last closed ones. A run is
+// open until nothing can be added to its log. A nil history stays empty.
 type history struct {
-	mu   sync.Mutex
-	runs map[string]*past // by id
-	over []string         // ids of those that are over, the oldest first
+	mu     sync.Mutex
+	runs   map[string]*historyEntry // by id
+	closed []string                 // ids of closed runs, the oldest first
 
-	ended   map[Status]int64 // how many are over, by how they ended
-	printed int64            // bytes of those
+	ended   map[Status]int64 // how many runs are closed, by status
+	printed int64            // bytes that those printed
 }
 
-// A past is one of them.
-type past struct {
+// A historyEntry is one run of a history.
+type historyEntry struct {
 	owner  Owner
-	run    *Run // nil when it is over
-	record Record
+	run    *Run   // nil if the run is closed
+	record Record // of a closed run
 
-	digested <-chan struct{} // closed when there will be no other summary
+	digested <-chan struct{} // closed when the summary is final
 	summary  string
 }
 
+// add adds an open run.
 func (h *history) add(owner Owner, r *Run) {
 	if h == nil {
 		return
@@ -124,12 +135,12 @@ func (h *history) add(owner Owner, r *Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.runs == nil {
-		h.runs = map[string]*past{}
+		h.runs = map[string]*historyEntry{}
 	}
-	h.runs[r.ID] = &past{owner: owner, run: r, digested: r.digest.done}
+	h.runs[r.ID] = &historyEntry{owner: owner, run: r, digested: r.digest.done}
 }
 
-// settle takes down what is known of a run when nothing more can come of it.
+// settle replaces a run that is closed by its record.
 func (h *history) settle(r *Run) {
 	if h == nil {
 		return
@@ -142,22 +153,67 @@ func (h *history) settle(r *Run) {
 		return
 	}
 	p.run, p.record = nil, record
+	h.count(r.ID, record)
+	if extra := len(h.closed) - remembered; extra > 0 {
+		for _, id := range h.closed[:extra] {
+			delete(h.runs, id)
+		}
+		h.closed = slices.Delete(h.closed, 0, extra)
+	}
+}
+
+// count counts a run as closed. The caller holds h.mu.
+func (h *history) count(id string, record Record) {
 	if h.ended == nil {
 		h.ended = map[Status]int64{}
 	}
 	h.ended[record.Exit.Status]++
 	h.printed += record.Log.Bytes
-	h.over = append(h.over, r.ID)
-	if extra := len(h.over) - remembered; extra > 0 {
-		for _, id := range h.over[:extra] {
-			delete(h.runs, id)
-		}
-		h.over = slices.Delete(h.over, 0, extra)
+	h.closed = append(h.closed, id)
+}
+
+// detach replaces a run of a detached box by its record. The run is not closed: it may be
+// reattached.
+func (h *history) detach(r *Run) {
+	if h == nil {
+		return
+	}
+	record := r.record()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.runs[r.ID]; p != nil && p.run == r {
+		p.run, p.record = nil, record
 	}
 }
 
-// figures tells how many runs are not over, how the others ended, and what all
-// have printed.
+// lose closes the runs of a detached box that was not reattached.
+func (h *history) lose(box string, cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, p := range h.runs {
+		if p.run != nil || p.record.Box != box || slices.Contains(h.closed, id) {
+			continue
+		}
+		if e := &p.record.Exit; e.Status == Running {
+			e.Status = Lost
+			e.Err = Errorf(BoxGone, "The log has what the command printed until then.", "command %s was lost with the stream to its box: %w", id, cause)
+		}
+		h.count(id, p.record)
+	}
+}
+
+// reattach forgets that a run was lost.
+func (h *history) reattach(id string) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = slices.DeleteFunc(h.closed, func(lost string) bool { return lost == id })
+}
+
+// figures returns how many runs are open, how many closed ones ended with each status,
+// and how many bytes all of them printed.
 func (h *history) figures() (open int, ended map[Status]int64, printed int64) {
 	h.mu.Lock()
 	var runs []*Run
@@ -174,7 +230,7 @@ func (h *history) figures() (open int, ended map[Status]int64, printed int64) {
 	return len(runs), ended, printed
 }
 
-// summarize takes down a run's summary.
+// summarize stores a run's summary.
 func (h *history) summarize(id, text string) {
 	if h == nil {
 		return
@@ -186,11 +242,26 @@ func (h *history) summarize(id, text string) {
 	}
 }
 
-// forget forgets what an owner has run that is over.
+// summary returns the final summary of an owner's run, "" if it has none or is unknown.
+func (h *history) summary(ctx context.Context, owner Owner, id string) string {
+	p := h.entry(owner, id)
+	if p == nil {
+		return ""
+	}
+	select {
+	case <-p.digested:
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return p.summary
+}
+
+// forget removes the closed runs of an owner.
 func (h *history) forget(owner Owner) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.over = slices.DeleteFunc(h.over, func(id string) bool {
+	h.closed = slices.DeleteFunc(h.closed, func(id string) bool {
 		gone := h.runs[id].owner == owner
 		if gone {
 			delete(h.runs, id)
@@ -200,7 +271,7 @@ func (h *history) forget(owner Owner) {
 }
 
 func (h *history) find(owner Owner, id string) (Record, bool) {
-	p := h.past(owner, id)
+	p := h.entry(owner, id)
 	if p == nil {
 		return Record{}, false
 	}
@@ -210,16 +281,16 @@ func (h *history) find(owner Owner, id string) (Record, bool) {
 	if run == nil {
 		return record, true
 	}
-	// Asked before the rest, so that no change falls between.
+	// Read before the rest, so that no change is missed.
 	changed := run.changed()
 	record = run.record()
 	record.Open, record.Changed, record.Over = true, changed, run.over
 	return record, true
 }
 
-// open returns a run that is not over, nil where there is none.
+// open returns an open run, or nil.
 func (h *history) open(owner Owner, id string) *Run {
-	p := h.past(owner, id)
+	p := h.entry(owner, id)
 	if p == nil {
 		return nil
 	}
@@ -228,7 +299,8 @@ func (h *history) open(owner Owner, id string) *Run {
 	return p.run
 }
 
-func (h *history) past(owner Owner, id string) *past {
+// entry returns the entry of a run that the owner may use, or nil.
+func (h *history) entry(owner Owner, id string) *historyEntry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p := h.runs[id]; p != nil && owner.reaches(p.owner) {
@@ -237,6 +309,7 @@ func (h *history) past(owner Owner, id string) *past {
 	return nil
 }
 
+// list returns the records of an owner's runs, without those that never started.
 func (h *history) list(owner Owner) []Record {
 	var list []Record
 	var open []*Run
@@ -259,8 +332,7 @@ func (h *history) list(owner Owner) []Record {
 	return slices.DeleteFunc(list, Record.neverStarted)
 }
 
-// neverStarted reports whether the agent refused the command, which its caller
-// was told.
+// neverStarted reports whether the agent refused the command. Exec returned that error.
 func (r Record) neverStarted() bool { return r.Exit.Status == Exited && r.Exit.Err != nil }
 
 func (r *Run) changed() <-chan struct{} {
@@ -268,8 +340,8 @@ func (r *Run) changed() <-chan struct{} {
 	return r.log.Changed()
 }
 
-// record asks for the exit before the log's figures: those of a command that
-// has ended then are all of its own.
+// record reads the exit before the figures of the log, so that those of a command that
+// has ended are complete.
 func (r *Run) record() Record {
 	exit := r.Exit()
 	return Record{

@@ -22,7 +22,7 @@ func ran(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, cmd string) sand
 		t.Fatal(err)
 	}
 	for {
-		r, err := m.Find(owner, run.ID)
+		r, err := m.Record(owner, run.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func ran(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, cmd string) sand
 
 func wantNone(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, id string) {
 	t.Helper()
-	if e, ok := errors.AsType[*sandbox.Error](func() error { _, err := m.Find(owner, id); return err }()); !ok || e.Code != sandbox.ExecNotFound {
+	if e, ok := errors.AsType[*sandbox.Error](func() error { _, err := m.Record(owner, id); return err }()); !ok || e.Code != sandbox.ExecNotFound {
 		t.Errorf("%v finds %s: %v", owner, id, e)
 	}
 }
@@ -46,10 +46,10 @@ func TestHistory(t *testing.T) {
 	if first.Exit.Code != 3 || first.Cmd != "echo hi; exit 3" || first.Log.Bytes != 3 || first.LogPath == "" {
 		t.Errorf("%+v", first)
 	}
-	if list := m.Runs(me); len(list) != 2 || list[0].ID != second.ID || list[1].ID != first.ID {
+	if list := m.Records(me); len(list) != 2 || list[0].ID != second.ID || list[1].ID != first.ID {
 		t.Errorf("%+v", list)
 	}
-	if list := m.Runs(you); len(list) != 0 {
+	if list := m.Records(you); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}
 	wantNone(t, m, you, first.ID)
@@ -64,7 +64,7 @@ func TestHistoryOfAnotherServer(t *testing.T) {
 	run := ran(t, m, me, long)
 	m.Close()
 	later := &sandbox.Manager{Logs: m.Logs}
-	again, err := later.Find(me, run.ID)
+	again, err := later.Record(me, run.ID)
 	if err != nil || again.Exit.Status != sandbox.Exited || again.Exit.Code != 3 || again.LogPath != run.LogPath || again.Cmd != run.Cmd {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -80,7 +80,7 @@ func TestHistoryOfAnotherServer(t *testing.T) {
 	if err := os.WriteFile(index, []byte(head+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if lost, err := later.Find(me, run.ID); err != nil || lost.Exit.Status != sandbox.Lost || lost.Open {
+	if lost, err := later.Record(me, run.ID); err != nil || lost.Exit.Status != sandbox.Lost || lost.Open {
 		t.Errorf("%+v, %v", lost, err)
 	}
 }
@@ -90,7 +90,7 @@ func TestHistoryEndsWithItsOwner(t *testing.T) {
 	ran(t, m, me, "true")
 	ran(t, m, you, "true")
 	m.Release(me)
-	if mine, yours := m.Runs(me), m.Runs(you); len(mine) != 0 || len(yours) != 1 {
+	if mine, yours := m.Records(me), m.Records(you); len(mine) != 0 || len(yours) != 1 {
 		t.Errorf("%+v, %+v", mine, yours)
 	}
 }

@@ -121,7 +121,7 @@ func TestKeptBoxIsDialledAgain(t *testing.T) {
 		n++
 	}
 	t.Logf("%d lines", n)
-	if record, err := m.Find(me, run.ID); err != nil || record.Exit.Status != Exited {
+	if record, err := m.Record(me, run.ID); err != nil || record.Exit.Status != Exited {
 		t.Errorf("%+v, %v", record, err)
 	}
 	if box, reused, err := m.Start(t.Context(), me, Request{Name: "dev"}); box != b || !reused || err != nil {
@@ -148,7 +148,7 @@ func TestKeptBoxOutOfReach(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if record, err := m.Find(me, run.ID); err != nil || record.Exit.Status != Running || codeOf(record.Exit.Err) != DockerUnavailable {
+	if record, err := m.Record(me, run.ID); err != nil || record.Exit.Status != Running || codeOf(record.Exit.Err) != DockerUnavailable {
 		t.Errorf("%+v, %v", record, err)
 	}
 	r.close(nil)
@@ -166,7 +166,7 @@ func TestKeptBoxIsLost(t *testing.T) {
 	r.close(Errorf(BoxGone, "", "the box has ended"))
 	r.cut()
 	r.until("end", func() bool { _, err := m.Box(me, b.ID); return codeOf(err) == BoxGone })
-	record, err := m.Find(me, run.ID)
+	record, err := m.Record(me, run.ID)
 	if e := record.Exit; err != nil || e.Status != Lost || codeOf(e.Err) != BoxGone || !strings.Contains(e.Err.Error(), "has ended") {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -175,7 +175,7 @@ func TestKeptBoxIsLost(t *testing.T) {
 	}
 	r.close(nil)
 	m.history.forget(me)
-	if record, err := m.Find(me, run.ID); err != nil || record.Exit.Status != Lost {
+	if record, err := m.Record(me, run.ID); err != nil || record.Exit.Status != Lost {
 		t.Errorf("%+v, %v", record, err)
 	}
 }

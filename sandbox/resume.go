@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox/rawlog"
@@ -218,7 +217,7 @@ func (b *Box) comeBack(r *Run) {
 	}
 	b.runs[r.wireID] = r
 	b.mu.Unlock()
-	b.history.regain(r.ID)
+	b.history.reattach(r.ID)
 	b.history.add(b.owner, r)
 }
 
@@ -287,52 +286,8 @@ func (r *Run) leave() {
 	r.closed = true
 	r.mu.Unlock()
 	r.log.Detach()
-	r.Box.history.leave(r)
+	r.Box.history.detach(r)
 	close(r.over)
-}
-
-// leave takes down what is known of a run that goes on elsewhere. It is not over.
-func (h *history) leave(r *Run) {
-	if h == nil {
-		return
-	}
-	record := r.record()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.runs[r.ID]; p != nil && p.run == r {
-		p.run, p.record = nil, record
-	}
-}
-
-// lose takes down that the runs of a box which were left did not come back.
-func (h *history) lose(box string, cause error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for id, p := range h.runs {
-		if p.run != nil || p.record.Box != box || slices.Contains(h.over, id) {
-			continue
-		}
-		if e := &p.record.Exit; e.Status == Running {
-			e.Status = Lost
-			e.Err = Errorf(BoxGone, "The log has what the command printed until then.", "command %s was lost with the stream to its box: %w", id, cause)
-		}
-		if h.ended == nil {
-			h.ended = map[Status]int64{}
-		}
-		h.ended[p.record.Exit.Status]++
-		h.printed += p.record.Log.Bytes
-		h.over = append(h.over, id)
-	}
-}
-
-// regain forgets that a run was lost.
-func (h *history) regain(id string) {
-	if h == nil {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.over = slices.DeleteFunc(h.over, func(lost string) bool { return lost == id })
 }
 
 // confirm tells the agent of a kept box that nothing more of a run is wanted: its

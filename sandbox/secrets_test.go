@@ -56,7 +56,7 @@ func TestOutputIsMaskedEarly(t *testing.T) {
 	}
 	defer run.Kill()
 	for {
-		r, err := m.Find(me, run.ID)
+		r, err := m.Record(me, run.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -244,7 +244,7 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 		strangers: newBucket(maxRefusals),
 		metrics:   s.metrics.handler(),
 		mcp:       m,
-		mask:      s.Manager.Secrets.Text,
+		mask:      s.Manager.Mask,
 		sse: mcpserver.NewSSEServer(m,
 			mcpserver.WithSSEDisableLocalhostProtection(true),
 			mcpserver.WithSSECORS(

@@ -39,7 +39,7 @@ func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writ
 	defer cancel()
 	client := caller{session: newSession(sessionKey{}, localOwner)}
 	l := &line{
-		server: s.mcp(), logger: s.logger(), peer: client.session.peer, mask: s.Manager.Secrets.Text,
+		server: s.mcp(), logger: s.logger(), peer: client.session.peer, mask: s.Manager.Mask,
 		in: bufio.NewReaderSize(stdin, firstLine), out: stdout, failed: cancel, replies: make(chan any, maxReplies),
 	}
 	go l.reply()

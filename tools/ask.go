@@ -128,7 +128,7 @@ func (s *Set) askNow(ctx context.Context, session eliciting, q *question, progre
 		Request: mcp.Request{Method: string(mcp.MethodElicitationCreate)}, Params: q.params(),
 	})
 	if err != nil && ctx.Err() == nil {
-		s.logger().Warn("the client does not ask its user", "cause", s.Manager.Secrets.Text(oneLine(err.Error(), 300)))
+		s.logger().Warn("the client does not ask its user", "cause", s.Manager.Mask(oneLine(err.Error(), 300)))
 	}
 	return q.verdict(result)
 }

@@ -72,7 +72,7 @@ func TestGone(t *testing.T) {
 			begun(t, s, sandbox.Owner{Principal: "me"})
 			cancel(test.cause)
 			r := <-results
-			if run, err := s.Manager.Find(sandbox.Owner{Principal: "me"}, r.ExecID); r.Status != test.want || err != nil || run.Exit.Status != test.want {
+			if run, err := s.Manager.Record(sandbox.Owner{Principal: "me"}, r.ExecID); r.Status != test.want || err != nil || run.Exit.Status != test.want {
 				t.Errorf("%s, later %s, want %s; %v", r.Status, run.Exit.Status, test.want, err)
 			}
 		})

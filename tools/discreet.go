@@ -16,7 +16,7 @@ func (s *Set) discreet(handle mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFu
 			return r, err
 		}
 		if f, ok := r.StructuredContent.(Failure); ok {
-			f.Error, f.Hint = s.Manager.Secrets.Text(f.Error), s.Manager.Secrets.Text(f.Hint)
+			f.Error, f.Hint = s.Manager.Mask(f.Error), s.Manager.Mask(f.Hint)
 			r.StructuredContent, r.Content = f, []mcp.Content{mcp.NewTextContent(f.text())}
 		}
 		return r, nil

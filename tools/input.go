@@ -10,7 +10,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/warmbox/warmbox/sandbox"
-	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
 // answerTime is how long a call waits for what a command says to its input,
@@ -88,7 +87,7 @@ func (s *Set) input(ctx context.Context, owner sandbox.Owner, args inputArgs, pr
 	if err != nil {
 		return logsResult{}, err
 	}
-	before, err := s.view(ctx, owner, id, rawlog.Query{Most: 1, Bytes: pageBytes})
+	before, err := s.lines(ctx, owner, id, sandbox.LineQuery{Most: 1, Bytes: pageBytes})
 	if err != nil {
 		return logsResult{}, err
 	}
@@ -126,24 +125,24 @@ func send(ctx context.Context, run *sandbox.Run, args inputArgs, patience time.D
 
 // answer waits for what a command says to its input: until it has said
 // something and is done with it, or has ended.
-func (s *Set) answer(ctx context.Context, owner sandbox.Owner, before view, wait time.Duration, progress func(string)) (logsResult, error) {
-	id := before.record.ID
-	q := rawlog.Query{From: before.page.Next, Most: pageLines, Bytes: pageBytes}
+func (s *Set) answer(ctx context.Context, owner sandbox.Owner, before sandbox.Lines, wait time.Duration, progress func(string)) (logsResult, error) {
+	id := before.Record.ID
+	q := sandbox.LineQuery{From: before.Page.Next, Most: pageLines, Bytes: pageBytes}
 	deadline, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
-		record, err := s.Manager.Find(owner, id)
+		record, err := s.Manager.Record(owner, id)
 		if err != nil {
 			return logsResult{}, err
 		}
-		said := record.Log.Bytes > before.bytes || record.Exit.Status != before.record.Exit.Status
+		said := record.Log.Bytes > before.Bytes || record.Exit.Status != before.Record.Exit.Status
 		if !said && record.Changed != nil && awaitChange(deadline, record, progress) {
 			continue
 		}
 		if said {
 			s.collect(deadline, owner, id, record.Exit.Status)
 		}
-		v, err := s.view(ctx, owner, id, q)
+		v, err := s.lines(ctx, owner, id, q)
 		if err != nil {
 			return logsResult{}, err
 		}

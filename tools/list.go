@@ -91,15 +91,16 @@ func (s *Set) list(owner sandbox.Owner) listResult {
 	r := listResult{Containers: []listedBox{}, Commands: []listedRun{}}
 	for _, b := range s.Manager.Boxes(owner) {
 		if b.Gone() == nil {
-			r.Containers = append(r.Containers, listedBox{b.ID, s.Manager.Secrets.Text(b.Name), s.Manager.Secrets.Text(b.Place.Image), clock(b.Started), b.Live(), kept(b)})
+			d := b.Describe()
+			r.Containers = append(r.Containers, listedBox{d.ID, d.Name, d.Image, clock(d.Started), d.Running, kept(d.Persistent)})
 		}
 	}
-	runs := s.Manager.Runs(owner)
+	runs := s.Manager.Records(owner)
 	slices.SortStableFunc(runs, func(a, b sandbox.Record) int { return cmp.Compare(afterRunning(a), afterRunning(b)) })
 	for _, run := range runs[:min(len(runs), maxListed)] {
 		r.Commands = append(r.Commands, listedRun{
 			ExecID: run.ID, Status: run.Exit.Status, ExitCode: exitCode(run.Exit), Signal: run.Exit.Signal,
-			Cmd: oneLine(s.Manager.Secrets.Text(run.Cmd), 200), ContainerID: run.Box, Started: clock(run.Started),
+			Cmd: oneLine(run.Cmd, 200), ContainerID: run.Box, Started: clock(run.Started),
 			DurationMs: run.Exit.Took.Milliseconds(), Lines: run.Log.Lines, LogPath: run.LogPath, Leftover: leftoverOf(run),
 		})
 	}

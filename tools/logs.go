@@ -5,11 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
-	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
 const (
@@ -116,8 +112,8 @@ func (a *logsArgs) check() error {
 
 // query says what to read. Without a word about where, that is the end; of a
 // search, or of a number of lines, the beginning.
-func (a *logsArgs) query() (rawlog.Query, error) {
-	q := rawlog.Query{Most: pageLines, Bytes: pageBytes}
+func (a *logsArgs) query() (sandbox.LineQuery, error) {
+	q := sandbox.LineQuery{Most: pageLines, Bytes: pageBytes}
 	switch {
 	case a.fromLine != nil:
 		q.From = int64(*a.fromLine)
@@ -134,9 +130,9 @@ func (a *logsArgs) query() (rawlog.Query, error) {
 	}
 	switch a.stream {
 	case "stdout":
-		q.Stream = rawlog.Stdout
+		q.Stream = sandbox.Stdout
 	case "stderr":
-		q.Stream = rawlog.Stderr
+		q.Stream = sandbox.Stderr
 	}
 	if a.grep != "" {
 		var err error
@@ -144,7 +140,6 @@ func (a *logsArgs) query() (rawlog.Query, error) {
 			return q, invalid(`It is RE2, as of Go or ripgrep: no lookaround, no back references; "\\Q…\\E" takes text as it is, "(?i)" ignores case.`,
 				"grep is no regular expression: %s", quote(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 		}
-		q.Needs = needs(a.grep)
 	}
 	return q, nil
 }
@@ -204,7 +199,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err == nil {
 		err = args.check()
 	}
-	var q rawlog.Query
+	var q sandbox.LineQuery
 	if err == nil {
 		q, err = args.query()
 	}
@@ -222,36 +217,36 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 
 // follow reads a page, and waits for it where the command may still print one:
 // for lines that are not there yet, for more than there is, or for a match.
-func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q rawlog.Query, wait time.Duration, progress func(string)) (logsResult, error) {
+func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sandbox.LineQuery, wait time.Duration, progress func(string)) (logsResult, error) {
 	deadline, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if run, err := s.Manager.Run(owner, id); err == nil && wait > 0 {
 		defer heed(run.Box, cancel)()
 	}
-	var first view
+	var first sandbox.Lines
 	for begun := false; ; begun = true {
-		v, err := s.view(ctx, owner, id, q)
+		v, err := s.lines(ctx, owner, id, q)
 		if err != nil {
 			return logsResult{}, err
 		}
 		if !begun {
 			first = v
 		}
-		changed := v.record.Exit.Status != first.record.Exit.Status
-		if changed || v.settled(q) || v.enough(q, begun, first.bytes) || deadline.Err() != nil {
+		changed := v.Record.Exit.Status != first.Record.Exit.Status
+		if changed || settled(v, q) || enough(v, q, begun, first.Bytes) || deadline.Err() != nil {
 			r := newLogsResult(v, q)
 			// Who came to wait is told how it ended also where it ended just before.
-			asksEnd := q.From == 0 && q.Match == nil || wait > 0 && v.page.Next > v.lines
+			asksEnd := q.From == 0 && q.Match == nil || wait > 0 && v.Page.Next > v.Count
 			if (changed || asksEnd) && r.Status != sandbox.Running {
 				r.Summary = s.Manager.Summary(ctx, owner, id)
 			}
 			return r, nil
 		}
 		if q.Match != nil {
-			q.From = max(q.From, min(v.page.Next, v.lines+1)) // what has been searched stays so
+			q.From = max(q.From, min(v.Page.Next, v.Count+1)) // what has been searched stays so
 		}
-		if awaitChange(deadline, v.record, progress) {
-			s.collect(deadline, owner, id, v.record.Exit.Status)
+		if awaitChange(deadline, v.Record, progress) {
+			s.collect(deadline, owner, id, v.Record.Exit.Status)
 		}
 	}
 }
@@ -275,71 +270,34 @@ func heed(box *sandbox.Box, end func()) (done func()) {
 	}
 }
 
-// A view is what a log and its run looked like at one time.
-type view struct {
-	record       sandbox.Record
-	page         rawlog.Page
-	bytes, lines int64 // of the log
-	mixed        int64 // the first line whose streams nobody can tell apart; 0: there is none
-	missing      bool  // there is no log
-}
-
 // settled reports whether there is nothing to wait for. A command that has
 // ended is news to a caller who last heard that it runs, whatever it left
 // behind; only who waits for a line waits for that to print it.
-func (v view) settled(q rawlog.Query) bool {
-	return !v.record.Open || v.record.Exit.Status != sandbox.Running && q.Match == nil
+func settled(v sandbox.Lines, q sandbox.LineQuery) bool {
+	return !v.Record.Open || v.Record.Exit.Status != sandbox.Running && q.Match == nil
 }
 
 // enough reports whether a page is worth an answer. The first look is content
 // with lines that were asked for by their numbers and are complete; a later one
 // with anything that is new.
-func (v view) enough(q rawlog.Query, later bool, bytes int64) bool {
+func enough(v sandbox.Lines, q sandbox.LineQuery, later bool, bytes int64) bool {
 	switch {
 	case q.Match != nil:
-		return v.page.Matches > 0 || !v.page.Searched
+		return v.Page.Matches > 0 || !v.Page.Searched
 	case later:
-		return v.bytes > bytes && (q.Stream == 0 || len(v.page.Lines) > 0)
+		return v.Bytes > bytes && (q.Stream == 0 || len(v.Page.Lines) > 0)
 	case q.From > 0:
-		return v.page.Next > q.From && len(v.page.Lines) > 0
+		return v.Page.Next > q.From && len(v.Page.Lines) > 0
 	}
 	return false
 }
 
-// view looks at the run first, so that the output of one that has ended is all
-// of its own.
-func (s *Set) view(ctx context.Context, owner sandbox.Owner, id string, q rawlog.Query) (view, error) {
-	record, err := s.Manager.Find(owner, id)
-	if err != nil {
-		return view{}, err
-	}
-	record.Cmd = s.Manager.Secrets.Text(record.Cmd)
-	if run, err := s.Manager.Run(owner, id); err == nil && record.Exit.Status == sandbox.Running {
-		record.Exit.Err = run.Box.Unresponsive()
-	}
-	v := view{record: record, page: rawlog.Page{Next: 1, Searched: true}}
-	log, err := s.Manager.Logs.Open(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		v.missing = true
-		return v, nil
-	}
-	if err != nil {
-		return view{}, err
-	}
-	defer log.Close()
-	// A call that is cancelled while it waits has its last page read too.
+// lines reads a page of a command's log. A call that is cancelled while it waits reads
+// its last page too.
+func (s *Set) lines(ctx context.Context, owner sandbox.Owner, id string, q sandbox.LineQuery) (sandbox.Lines, error) {
 	search, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchTime)
 	defer cancel()
-	v.bytes, v.lines = log.Bytes(), log.Lines()
-	if i := slices.IndexFunc(log.Spans, func(s rawlog.Span) bool { return s.Stream == rawlog.Mixed }); i >= 0 {
-		v.mixed = log.Spans[i].Line + 1
-	}
-	veil := newVeil(log, q.Stream, s.Manager.Secrets.Find)
-	q.Hide = veil.hidden
-	if v.page, err = log.Read(search, q); err != nil {
-		return view{}, err
-	}
-	return v, veil.mask(v.page.Lines)
+	return s.Manager.Lines(search, owner, id, q)
 }
 
 // awaitChange waits until there may be something new, and reports whether there
@@ -375,7 +333,7 @@ func (s *Set) collect(ctx context.Context, owner sandbox.Owner, id string, statu
 	over := time.NewTimer(burst)
 	defer over.Stop()
 	for {
-		record, err := s.Manager.Find(owner, id)
+		record, err := s.Manager.Record(owner, id)
 		if err != nil || record.Exit.Status != status || record.Changed == nil {
 			return
 		}
@@ -391,19 +349,19 @@ func (s *Set) collect(ctx context.Context, owner sandbox.Owner, id string, statu
 	}
 }
 
-func newLogsResult(v view, q rawlog.Query) logsResult {
-	rec := v.record
+func newLogsResult(v sandbox.Lines, q sandbox.LineQuery) logsResult {
+	rec := v.Record
 	r := logsResult{
 		Status: rec.Exit.Status, ExitCode: exitCode(rec.Exit), Signal: rec.Exit.Signal, Code: codeOf(rec.Exit), DurationMs: rec.Exit.Took.Milliseconds(),
 		Cmd: oneLine(rec.Cmd, 200), ExecID: rec.ID, ContainerID: rec.Box, LogPath: rec.LogPath,
-		TotalLines: max(rec.Log.Lines, v.lines), TotalBytes: max(rec.Log.Bytes, v.bytes), Next: v.page.Next,
-		Text: pageText(v.page, q), took: rec.Exit.Took, shown: len(v.page.Lines),
+		TotalLines: max(rec.Log.Lines, v.Count), TotalBytes: max(rec.Log.Bytes, v.Bytes), Next: v.Page.Next,
+		Text: pageText(v.Page, q), took: rec.Exit.Took, shown: len(v.Page.Lines),
 	}
-	if n := len(v.page.Lines); n > 0 {
-		r.FirstLine, r.LastLine = v.page.Lines[0].Number, v.page.Lines[n-1].Number
+	if n := len(v.Page.Lines); n > 0 {
+		r.FirstLine, r.LastLine = v.Page.Lines[0].Number, v.Page.Lines[n-1].Number
 	}
 	if q.Match != nil {
-		r.Matches = new(v.page.Matches)
+		r.Matches = new(v.Page.Matches)
 	}
 	if !rec.Log.Complete {
 		r.Log = &LogGap{LostBytes: rec.Log.Lost, Reason: rec.Log.Reason}
@@ -412,27 +370,27 @@ func newLogsResult(v view, q rawlog.Query) logsResult {
 	return r
 }
 
-func logsHints(v view, q rawlog.Query) []string {
+func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 	var list []string
-	if v.missing {
+	if v.Missing {
 		list = append(list, "There is no log to read: it was deleted, or it could not be made.")
 	}
-	if v.record.Exit.Err != nil {
-		list = append(list, lostHint(v.record.Exit.Err))
+	if v.Record.Exit.Err != nil {
+		list = append(list, lostHint(v.Record.Exit.Err))
 	}
-	list = append(list, memoryHint(v.record.Exit)...)
-	if !v.page.Searched {
-		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed something; go on with fromLine %d, or search for plain words, which is faster.", searchTime, v.page.Next))
+	list = append(list, memoryHint(v.Record.Exit)...)
+	if !v.Page.Searched {
+		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed something; go on with fromLine %d, or search for plain words, which is faster.", searchTime, v.Page.Next))
 	}
-	if q.Stream != 0 && v.mixed > 0 {
-		list = append(list, fmt.Sprintf("From line %d on it was printed too fast to tell all of the streams apart: lines of both may be shown.", v.mixed))
+	if q.Stream != 0 && v.Mixed > 0 {
+		list = append(list, fmt.Sprintf("From line %d on it was printed too fast to tell all of the streams apart: lines of both may be shown.", v.Mixed))
 	}
 	return list
 }
 
 // pageText renders lines as grep -n does: "7:" before one that was asked for,
 // "7-" before one around it, "--" where lines are left out between them.
-func pageText(p rawlog.Page, q rawlog.Query) string {
+func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 	var b strings.Builder
 	last := int64(0)
 	for _, l := range p.Lines {

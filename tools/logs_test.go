@@ -13,7 +13,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/warmbox/warmbox/sandbox"
-	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
 // execID runs a command and returns its id.
@@ -323,8 +322,8 @@ func TestResourceLink(t *testing.T) {
 
 // A line that the log lacks a part of says so where a model reads.
 func TestLostBytesShow(t *testing.T) {
-	page := rawlog.Page{Lines: []rawlog.Line{{Number: 1, Text: []byte("whole")}, {Number: 2, Text: []byte("rest"), Lost: 4000}}}
-	if got, want := pageText(page, rawlog.Query{}), "1- whole\n2- [… 4,000 bytes lost] rest\n"; got != want {
+	page := sandbox.Page{Lines: []sandbox.Line{{Number: 1, Text: []byte("whole")}, {Number: 2, Text: []byte("rest"), Lost: 4000}}}
+	if got, want := pageText(page, sandbox.LineQuery{}), "1- whole\n2- [… 4,000 bytes lost] rest\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
-	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
 // logScheme begins the address of a log.
@@ -38,7 +37,7 @@ func (s *Set) Resources() []mcpserver.ServerResourceTemplate {
 func (s *Set) readLog(ctx context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	id := clip(strings.TrimPrefix(req.Params.URI, logScheme))
 	// Where a line is short, its cost is not its bytes: so many are enough.
-	v, err := s.view(ctx, s.owner(ctx), id, rawlog.Query{Most: resourceBytes, Bytes: resourceBytes})
+	v, err := s.lines(ctx, s.owner(ctx), id, sandbox.LineQuery{Most: resourceBytes, Bytes: resourceBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +46,11 @@ func (s *Set) readLog(ctx context.Context, req mcp.ReadResourceRequest) ([]mcp.R
 
 // endText renders the end of a log as it was printed, below a line of ours
 // where it is not all.
-func endText(v view) string {
+func endText(v sandbox.Lines) string {
 	var b strings.Builder
-	for i, l := range v.page.Lines {
+	for i, l := range v.Page.Lines {
 		if i == 0 && (l.Number > 1 || l.Omitted > 0) {
-			fmt.Fprintf(&b, "[… %s of %s come before; the tool logs reads them …]\n", excerpt.Count(l.Number-1, "line"), excerpt.Count(v.lines, "line"))
+			fmt.Fprintf(&b, "[… %s of %s come before; the tool logs reads them …]\n", excerpt.Count(l.Number-1, "line"), excerpt.Count(v.Count, "line"))
 		}
 		b.WriteString(excerpt.Inert(excerpt.Settle(l.Text)))
 		if l.Omitted > 0 {

@@ -1,195 +1,22 @@
 package tools
 
 import (
-	"bytes"
 	"fmt"
-	"math/rand/v2"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/warmbox/warmbox/sandbox/boxtest"
-	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
-// The secrets are put together here, so that no scanner of repositories takes
-// them for real ones.
+// The secrets are concatenated, so that scanners of repositories do not report them.
 const (
 	token   = "ghp" + "_0123456789abcdefghijABCDEFGHIJ012345"
 	setting = "a-configured-value"
 )
 
-// key is a private key of so many lines.
-func key(lines int) string {
-	var b strings.Builder
-	b.WriteString("-----BEGIN RSA " + "PRIVATE KEY-----\n")
-	for i := range lines {
-		fmt.Fprintf(&b, "KEYLINE%057d\n", i)
-	}
-	return b.String() + "-----END RSA " + "PRIVATE KEY-----\n"
-}
-
-// logOf returns a log of what was printed: each text to the stream that its
-// first letter names.
-func logOf(t *testing.T, printed ...string) *rawlog.Reader {
-	t.Helper()
-	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
-	log := store.Create(rawlog.Meta{Exec: "e1"})
-	for _, p := range printed {
-		log.Write(rawlog.Stream(p[0]), []byte(p[1:]))
-	}
-	log.Close()
-	r, err := store.Open("e1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
-	return r
-}
-
-// shown reads a page as the tool does.
-func shown(t testing.TB, log *rawlog.Reader, q rawlog.Query) string {
-	t.Helper()
-	return pageText(page(t, log, q), q)
-}
-
-// page reads the lines of one.
-func page(t testing.TB, log *rawlog.Reader, q rawlog.Query) rawlog.Page {
-	t.Helper()
-	v := newVeil(log, q.Stream, secrets().Find)
-	q.Hide = v.hidden
-	p, err := log.Read(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.mask(p.Lines); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
 func secrets() *redact.Redactor { return &redact.Redactor{Values: []string{setting}} }
 
-// Whatever page of a key is asked for, there is nothing of it in it.
-func TestPagesOfAKey(t *testing.T) {
-	plain := strings.Repeat("nothing of interest\n", 5000)
-	log := logOf(t, "o"+plain, "o"+key(180), "o"+plain)
-	for from := int64(4990); from < 5200; from++ {
-		for _, lines := range []int{1, 7, 500} {
-			text := shown(t, log, rawlog.Query{From: from, Most: lines, Bytes: pageBytes})
-			if strings.Contains(text, "KEYLINE") || strings.Contains(text, "PRIVATE") {
-				t.Fatalf("%d lines from %d on:\n%s", lines, from, text)
-			}
-		}
-	}
-	for pattern, matches := range map[string]int{`KEYLINE0*7?7$`: 0, `KEYLINE`: 0, `^‹private key›$`: 182, `private`: 182, `^-`: 0} {
-		text := shown(t, log, rawlog.Query{From: 1, Most: 300, Bytes: pageBytes, Match: regexp.MustCompile(pattern), Needs: needs(pattern)})
-		if strings.Contains(text, "KEYLINE") || strings.Count(text, "\n") != matches {
-			t.Errorf("%s: %q", pattern, text)
-		}
-	}
-}
-
-// One stream's secret is masked though the other printed amid it.
-func TestSecretBetweenStreams(t *testing.T) {
-	var printed []string
-	for i, c := range token + " then " + setting {
-		printed = append(printed, "o"+string(c))
-		if i%7 == 3 {
-			printed = append(printed, "ewarn\n")
-		}
-	}
-	for line := range strings.Lines(key(50)) {
-		printed = append(printed, "e"+line, "obeat\n")
-	}
-	log := logOf(t, append(printed, "o\n")...)
-	for _, stream := range []rawlog.Stream{0, rawlog.Stdout, rawlog.Stderr} {
-		text := shown(t, log, rawlog.Query{From: 1, Most: 1000, Bytes: pageBytes, Stream: stream})
-		for _, part := range []string{token[:8], token[20:24], "configured", "KEYLINE"} {
-			if strings.Contains(text, part) {
-				t.Errorf("stream %q shows %s:\n%.500s", stream, part, text)
-			}
-		}
-		if stream != rawlog.Stdout && strings.Count(text, "warn") != 9 || stream == rawlog.Stdout && !strings.Contains(text, " then ") {
-			t.Errorf("stream %q lacks what is no secret:\n%.500s", stream, text)
-		}
-	}
-}
-
-// A line that is too long for a page is cut, and maybe through a secret.
-func TestSecretAtTheSeam(t *testing.T) {
-	for pad := range 80 {
-		long := strings.Repeat("x ", pageBytes/2-pad) + token + strings.Repeat(" y", 5000)
-		log := logOf(t, "oone\n"+long+"\n")
-		for _, q := range []rawlog.Query{
-			{From: 2, Most: 5, Bytes: pageBytes},
-			{Most: 1, Bytes: pageBytes - pad},
-			{From: 1, Most: 5, Bytes: pageBytes, Match: regexp.MustCompile("x ‹github token› y")},
-			{From: 1, Most: 5, Bytes: pageBytes, Match: regexp.MustCompile(" y y")},
-		} {
-			if text := shown(t, log, q); strings.Contains(text, token[:6]) || strings.Contains(text, token[30:]) || len(text) < matchBytesShown {
-				t.Fatalf("%d, %+v: %.50q … %q", pad, q, text, text[max(0, len(text)-100):])
-			}
-		}
-	}
-}
-
-// matchBytesShown is less than what is shown of a long line.
-const matchBytesShown = 1000
-
-// A search finds exactly those lines that it would find in what is shown, with all
-// that is around them, whatever it is for: so a secret cannot be guessed by searching.
-func TestSearchGoesByWhatIsShown(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	words := []string{"deploy ", "key ", setting, token, setting[:9], setting[9:], "error: ", "\n", "\r\n", "‹secret›", "postgres://a:hunter22@db ", "x", "\x1b[1m", "漢"}
-	var printed []string
-	for range 4000 {
-		p := string("oe"[r.IntN(2)])
-		for range r.IntN(4) {
-			p += words[r.IntN(len(words))]
-		}
-		printed = append(printed, p)
-	}
-	log := logOf(t, printed...)
-	for _, pattern := range []string{
-		"deploy key a-conf", "deploy key [a-z]", "configured", setting, token[:7], "ghp", "hunter", "key .*-value", "[0-9]", "^x*$", "^.{0,3}$", "[^x]$",
-		"secret", "‹secret›", "‹", "t›", "key ‹s", "github", "(?i)DEPLOY KEY", "deploy|hunter", "(deploy )+", "a:.*@", "›x", "(?:deploy ){2}", "(?i)SECRET", "deploy.*hunter", "(?i)K", "x|[q]", "db $", "漢", `\x{fffd}`, "e", "",
-	} {
-		re := regexp.MustCompile(pattern)
-		for _, stream := range []rawlog.Stream{0, rawlog.Stdout, rawlog.Stderr} {
-			all := page(t, log, rawlog.Query{From: 1, Most: 1 << 20, Bytes: 1 << 30, Stream: stream})
-			var want []int64
-			for _, l := range all.Lines {
-				if re.Match(bytes.TrimSuffix(l.Text, []byte("\r"))) {
-					want = append(want, l.Number)
-				}
-			}
-			for _, context := range []int{0, 2} {
-				p := page(t, log, rawlog.Query{From: 1, Most: 1 << 20, Bytes: 1 << 30, Stream: stream, Match: re, Needs: needs(pattern), Context: context})
-				var got []int64
-				for _, l := range p.Lines {
-					if l.Match {
-						got = append(got, l.Number)
-					}
-				}
-				if !slices.Equal(got, want) || p.Matches != len(want) || p.Next != log.Lines()+1 {
-					t.Errorf("%q of %q with %d around: %d lines, want %d, next %d", pattern, stream, context, len(got), len(want), p.Next)
-				}
-			}
-			last := page(t, log, rawlog.Query{Most: 7, Bytes: 1 << 30, Stream: stream, Match: re, Needs: needs(pattern)})
-			first := page(t, log, rawlog.Query{From: 1, Most: 7, Bytes: 1 << 30, Stream: stream, Match: re, Needs: needs(pattern)})
-			if n := min(7, len(want)); last.Matches != n || first.Matches != n ||
-				n > 0 && (last.Lines[0].Number != want[len(want)-n] || first.Lines[n-1].Number != want[n-1]) ||
-				len(want) > 7 && first.Next != want[7] {
-				t.Errorf("%q of %q: the first %d, the last %d, next %d", pattern, stream, first.Matches, last.Matches, first.Next)
-			}
-		}
-	}
-}
-
-// Whatever part of a secret is searched for, no line matches.
+// TestGrepIsNoOracle: no line matches any part of a secret.
 func TestGrepIsNoOracle(t *testing.T) {
 	s := newSet(t)
 	s.Manager.Secrets = secrets()
@@ -209,87 +36,8 @@ func TestGrepIsNoOracle(t *testing.T) {
 	}
 }
 
-// A log without secrets is shown as it is, however it came about.
-func TestNothingToHide(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var printed []string
-	for range 3000 {
-		p := []byte{"oe"[r.IntN(2)]}
-		for range r.IntN(60) {
-			p = append(p, "ab c\n漢"[r.IntN(8)])
-		}
-		printed = append(printed, string(p))
-	}
-	log := logOf(t, printed...)
-	for range 300 {
-		q := rawlog.Query{From: 1 + r.Int64N(log.Lines()+5), Most: 1 + r.IntN(300), Bytes: 1 + r.IntN(pageBytes),
-			Stream: []rawlog.Stream{0, rawlog.Stdout, rawlog.Stderr}[r.IntN(3)]}
-		if r.IntN(2) == 0 {
-			q.Match, q.Context = regexp.MustCompile("a+b"), r.IntN(3)
-		}
-		page, err := log.Read(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want, got := pageText(page, q), shown(t, log, q); got != want {
-			t.Fatalf("%+v:\n%q\nwant\n%q", q, got, want)
-		}
-	}
-}
-
-// gigabyte returns a store with one log of that size, and a range in its middle.
-func gigabyte(t testing.TB) (*rawlog.Store, rawlog.Query) {
-	block := bytes.Repeat([]byte("a line of some output, as a build prints it\n"), 24_000)
-	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
-	log := store.Create(rawlog.Meta{Exec: "e1"})
-	lines := 0
-	for written := 0; written < 1<<30; written += len(block) {
-		log.Write(rawlog.Stdout, block)
-		lines += 24_000
-	}
-	log.Close()
-	return store, rawlog.Query{From: int64(lines / 2), Most: pageLines, Bytes: pageBytes}
-}
-
-// Of a log of a gigabyte no more is read than of another for a range of it, masked
-// too.
-func TestRangeOfAGigabyte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it writes a gigabyte")
-	}
-	store, middle := gigabyte(t)
-	before := boxtest.ProcessIO(t, "rchar")
-	r, err := store.Open("e1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	text := shown(t, r, middle)
-	if strings.Count(text, "\n") != pageLines {
-		t.Fatal(text)
-	}
-	n := boxtest.ProcessIO(t, "rchar") - before
-	t.Logf("%d bytes", n)
-	if n > 4<<20 {
-		t.Errorf("%d bytes were read", n)
-	}
-}
-
-// BenchmarkRangeOfAGigabyte is how long that takes: it should be below 20 ms.
-func BenchmarkRangeOfAGigabyte(b *testing.B) {
-	store, middle := gigabyte(b)
-	for b.Loop() {
-		r, err := store.Open("e1")
-		if err != nil {
-			b.Fatal(err)
-		}
-		shown(b, r, middle)
-		r.Close()
-	}
-}
-
-// What was given to run is shown too, where commands are told of.
-func TestSecretsInCommands(t *testing.T) {
+// TestSecretsInCommandsAreMasked: list, logs and resources repeat the command.
+func TestSecretsInCommandsAreMasked(t *testing.T) {
 	s := newSet(t)
 	s.Manager.Secrets = secrets()
 	c := connect(t, s)

@@ -116,11 +116,10 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 }
 
 func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult {
-	isolator, ok := s.Manager.Launcher.(sandbox.Isolator)
+	d := box.Describe()
 	r := startResult{
-		ID: box.ID, ContainerID: box.ID, Name: s.Manager.Secrets.Text(box.Name), Image: s.Manager.Secrets.Text(box.Place.Image), Status: string(sandbox.Running), Reused: reused, Kept: kept(box),
-		Workdir: box.Place.Dir, Workspace: box.Place.Workspace, Backend: box.Place.Backend,
-		Isolated: ok && isolator.Isolates(), Notes: box.Place.Notes,
+		ID: d.ID, ContainerID: d.ID, Name: d.Name, Image: d.Image, Status: string(sandbox.Running), Reused: reused, Kept: kept(d.Persistent),
+		Workdir: d.Dir, Workspace: d.Workspace, Backend: d.Backend, Isolated: s.Manager.Isolates(), Notes: d.Notes,
 	}
 	if reused && (args.image != "" && args.image != box.Place.Image || len(args.env) > 0) {
 		note := fmt.Sprintf("a container named %q stood already, so image and env of this call were not used; stop it first to have another", r.Name)
@@ -129,12 +128,12 @@ func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult
 	return r
 }
 
-// kept is for how long a box is kept, "" of one that is not.
-func kept(b *sandbox.Box) string {
-	if b.ReattachTimeout() <= 0 {
+// kept renders for how long a persistent box is kept, "" for other boxes.
+func kept(d time.Duration) string {
+	if d <= 0 {
 		return ""
 	}
-	text := b.ReattachTimeout().Round(time.Second).String()
+	text := d.Round(time.Second).String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}

@@ -243,7 +243,7 @@ func (c *counting) lost() {
 		_, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID)
 		return told(err, sandbox.BoxGone, "end")
 	})
-	if r, err := c.m.Find(sandbox.Owner{Principal: "me"}, c.run.ID); err != nil || r.Exit.Status != sandbox.Lost || !told(r.Exit.Err, sandbox.BoxGone, "") {
+	if r, err := c.m.Record(sandbox.Owner{Principal: "me"}, c.run.ID); err != nil || r.Exit.Status != sandbox.Lost || !told(r.Exit.Err, sandbox.BoxGone, "") {
 		c.Errorf("%+v, %v", r.Exit, err)
 	}
 }

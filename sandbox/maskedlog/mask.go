@@ -1,4 +1,4 @@
-package tools
+package maskedlog
 
 import (
 	"bytes"
@@ -14,41 +14,39 @@ import (
 )
 
 const (
-	// margin is how much around what is shown is looked at for secrets that lie
-	// across a border: a page's, a clipped line's, that of a line beside which a
-	// search shows nothing. The largest private key in use has 12 kB.
+	// margin is how much of the log before and after the lines is searched for
+	// secrets that cross a border: of the page, of a clipped line, of a line whose
+	// neighbours the search leaves out. The largest private key in use has 12 kB.
 	margin = 16 << 10
 
-	// maxWindow bounds what is looked at at once, not counting margins.
+	// maxWindow bounds how much of the log is searched at once, not counting margins.
 	maxWindow = 256 << 10
 )
 
-// A veil hides the secrets of a log: of one stream, or of both for 0. What belongs
-// to a secret is told by what was printed around it to the same stream, whether that
-// is shown or not, and whatever the other stream printed in between.
-//
-// A search goes by what is shown, so that a secret cannot be guessed at until a
-// line matches.
-type veil struct {
+// A masker masks the secrets of one stream of a log, or of both. It recognises a secret
+// by what the same stream printed around it, whether or not the page has that, and
+// whatever the other stream printed in between.
+type masker struct {
 	tracks []*track
 	find   func([]byte) []redact.Span
 }
 
-func newVeil(log *rawlog.Reader, stream rawlog.Stream, find func([]byte) []redact.Span) *veil {
+// newMasker returns the masker of one stream, or of both for 0.
+func newMasker(log *rawlog.Reader, stream rawlog.Stream, find func([]byte) []redact.Span) *masker {
 	if stream != 0 {
-		return &veil{[]*track{newTrack(log, stream)}, find}
+		return &masker{[]*track{newTrack(log, stream)}, find}
 	}
-	return &veil{[]*track{newTrack(log, rawlog.Stdout), newTrack(log, rawlog.Stderr)}, find}
+	return &masker{[]*track{newTrack(log, rawlog.Stdout), newTrack(log, rawlog.Stderr)}, find}
 }
 
-// hidden returns what of the texts of lines is hidden.
-func (v *veil) hidden(lines []rawlog.Line) ([][]rawlog.Hidden, error) {
+// hidden returns the parts of each line's text that are to be masked.
+func (m *masker) hidden(lines []rawlog.Line) ([][]rawlog.Hidden, error) {
 	var pieces []*piece
 	for i, l := range lines {
-		pieces = appendPieces(pieces, v.tracks, i, l)
+		pieces = appendPieces(pieces, m.tracks, i, l)
 	}
-	for _, t := range v.tracks {
-		if err := t.search(pieces, v.find); err != nil {
+	for _, t := range m.tracks {
+		if err := t.search(pieces, m.find); err != nil {
 			return nil, err
 		}
 	}
@@ -60,8 +58,8 @@ func (v *veil) hidden(lines []rawlog.Line) ([][]rawlog.Hidden, error) {
 }
 
 // mask masks the texts of lines.
-func (v *veil) mask(lines []rawlog.Line) error {
-	hidden, err := v.hidden(lines)
+func (m *masker) mask(lines []rawlog.Line) error {
+	hidden, err := m.hidden(lines)
 	if err != nil {
 		return err
 	}
@@ -79,9 +77,9 @@ func (v *veil) mask(lines []rawlog.Line) error {
 	return nil
 }
 
-// needs returns what every line fulfils, as it was printed, whose masked form a
-// pattern matches: it has the texts in it that whatever the pattern matches has. Where
-// nothing is known of that it returns nil.
+// needs returns a quick test that each unmasked line passes whose masked form the
+// pattern can match: the line contains the texts that every match contains. It returns
+// nil if the pattern implies no such text.
 func needs(pattern string) func(line []byte) bool {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -115,7 +113,7 @@ func need(re *syntax.Regexp) func([]byte) bool {
 	return nil
 }
 
-// hasText returns nil of a text that a mask can bring into a line.
+// hasText returns a test for a text in a line, or nil if a mask can contain the text.
 func hasText(text string, anyCase bool) func([]byte) bool {
 	if strings.ContainsRune(text, utf8.RuneError) || redact.MayMask(text) || anyCase && redact.MayMask(strings.ToLower(text)) {
 		return nil
@@ -127,12 +125,12 @@ func hasText(text string, anyCase bool) func([]byte) bool {
 	return func(line []byte) bool { return bytes.Contains(line, literal) }
 }
 
-// A track is one stream of a log, as if the other had printed nothing. What
-// nobody can tell the stream of is on both.
+// A track is one stream of a log, as if the other had printed nothing. Output whose
+// stream is unknown is on both tracks.
 type track struct {
 	log   *rawlog.Reader
 	spans []rawlog.Span
-	at    []int64 // where on the track each of them begins
+	at    []int64 // the position on the track at which each span begins
 	len   int64
 }
 
@@ -147,7 +145,7 @@ func newTrack(log *rawlog.Reader, stream rawlog.Stream) *track {
 	return t
 }
 
-// pos returns how much of the track comes before an offset in the log.
+// pos converts an offset in the log to a position on the track.
 func (t *track) pos(off int64) int64 {
 	i := sort.Search(len(t.spans), func(i int) bool { return t.spans[i].Off+t.spans[i].Len > off })
 	if i == len(t.spans) {
@@ -156,7 +154,7 @@ func (t *track) pos(off int64) int64 {
 	return t.at[i] + max(0, off-t.spans[i].Off)
 }
 
-// read returns what is on the track from a place on to another.
+// read returns the bytes of the track between two positions.
 func (t *track) read(from, to int64) ([]byte, error) {
 	p := make([]byte, 0, to-from)
 	i, found := slices.BinarySearch(t.at, from)
@@ -178,14 +176,13 @@ func (t *track) read(from, to int64) ([]byte, error) {
 // A piece is a part of a line that lies on one track.
 type piece struct {
 	line     int
-	at       int // where in the line's text it begins
+	at       int // its offset in the line's text
 	track    *track
 	from, to int64
-	hidden   []rawlog.Hidden // of it, as parts of the line's text
+	hidden   []rawlog.Hidden // its secrets, as offsets in the line's text
 }
 
-// appendPieces cuts the shown text of a line into pieces. A single track has
-// all of it.
+// appendPieces cuts the text of a line into pieces. A single track has the whole text.
 func appendPieces(pieces []*piece, tracks []*track, line int, l rawlog.Line) []*piece {
 	size := int64(len(l.Text))
 	if len(tracks) == 1 {
@@ -215,8 +212,8 @@ func appendPieces(pieces []*piece, tracks []*track, line int, l rawlog.Line) []*
 	return pieces
 }
 
-// search finds what is hidden of the pieces of this track. Those that lie near each
-// other are looked at together.
+// search finds the secrets in the pieces of this track. It searches pieces that are
+// close to each other together.
 func (t *track) search(pieces []*piece, find func([]byte) []redact.Span) error {
 	pieces = slices.DeleteFunc(slices.Clone(pieces), func(p *piece) bool { return p.track != t })
 	for len(pieces) > 0 {
@@ -232,6 +229,7 @@ func (t *track) search(pieces []*piece, find func([]byte) []redact.Span) error {
 	return nil
 }
 
+// searchNear searches one window of the track, which has all the pieces.
 func (t *track) searchNear(pieces []*piece, find func([]byte) []redact.Span) error {
 	from := max(0, pieces[0].from-margin)
 	window, err := t.read(from, min(t.len, pieces[len(pieces)-1].to+margin))
