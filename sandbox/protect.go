@@ -44,14 +44,14 @@ type lookout struct {
 
 	mu      sync.Mutex
 	known   *hostcode.Baseline // used by who looks
-	looks   map[string]look // at those paths that were there; likewise
-	cost    time.Duration   // of the last look
-	next    time.Time       // when the next one in the background may begin
-	timer   *time.Timer     // nil where none is to come
-	looking chan struct{}   // closed when the look under way has ended; nil where none is
-	ended   []string        // commands that ended since the last look began; some
-	more    int             // how many others
-	news    Changes         // not yet reported
+	looks   map[string]look    // at those paths that were there; likewise
+	cost    time.Duration      // of the last look
+	next    time.Time          // when the next one in the background may begin
+	timer   *time.Timer        // nil where none is to come
+	looking chan struct{}      // closed when the look under way has ended; nil where none is
+	ended   []string           // commands that ended since the last look began; some
+	more    int                // how many others
+	news    Changes            // not yet reported
 	closed  bool
 }
 

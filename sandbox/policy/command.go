@@ -85,10 +85,7 @@ func (c Commands) Unlimited() bool { return len(c.Allow)+len(c.Deny) == 0 }
 // environment, or else a *Denial. If the lists are not valid, it denies every
 // command.
 func (c Commands) Check(cmd string, env map[string]string) error {
-	if c.Unlimited() {
-		return nil
-	}
-	return c.check(cmd, env)
+	return c.Judge(cmd, env).Denial
 }
 
 // CheckAsked returns nil if cmd may run with the approval of a user who has seen
@@ -96,21 +93,22 @@ func (c Commands) Check(cmd string, env map[string]string) error {
 // caller must not ask for approval of a command that CheckAsked denies: Deny has
 // it, it uses a name that no list may have, or it cannot be checked.
 func (c Commands) CheckAsked(cmd string, env map[string]string) error {
-	if err := c.CheckEnv(env); err != nil {
-		return err
+	v := c.Judge(cmd, env)
+	if v.Approvable {
+		return nil
 	}
-	c.Allow = nil
-	return c.check(cmd, env)
+	return v.Denial
 }
 
-func (c Commands) check(cmd string, env map[string]string) error {
+// check returns why a command is denied for another reason than a missing entry of
+// Allow, which it records in r.
+func (c Commands) check(r *rules, cmd string, env map[string]string) error {
 	if err := c.validate(); err != nil {
 		return denied("Correct the lists.", "the command lists are not valid: %v", err)
 	}
 	if err := c.CheckEnv(env); err != nil {
 		return err
 	}
-	r := c.rules()
 	if err := checkText(cmd); err != nil {
 		return err
 	}
@@ -244,10 +242,12 @@ type rules struct {
 	allow   [][]string // the words of each entry
 	deny    []denyRule
 	release []string
+
+	unlisted error // the first denial of a command that Allow lacks
 }
 
 func (c Commands) rules() *rules {
-	return &rules{split(expand(c.Allow)), denyRules(c.Deny), c.Release}
+	return &rules{allow: split(expand(c.Allow)), deny: denyRules(c.Deny), release: c.Release}
 }
 
 func split(entries []string) (list [][]string) {
@@ -284,10 +284,7 @@ func (r *rules) program(words []word) error {
 		return denied(r.accepts(""), "command not in whitelist: %s; it can run any code and is never allowed", first.text)
 	}
 	if len(r.allow) > 0 && !r.lists(words) {
-		if err := r.globalOption(words); err != nil {
-			return err
-		}
-		return denied(r.accepts(first.text), "command not in whitelist: %s", r.named(words))
+		r.missing(words)
 	}
 	return r.notDenied(words)
 }
