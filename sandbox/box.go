@@ -57,7 +57,7 @@ type Box struct {
 	disk     *diskWatch       // may be nil
 	secrets  *redact.Redactor // nil knows the well-known forms
 	commands policy.Commands  // that may run
-	allowed  *allowances      // of a user's, may be nil
+	allowed  *approvals       // may be nil
 	gate     *gate            // of its runs
 	shells   map[string]*gate // its named shells; guarded by mu
 	common   *gate            // of those of all boxes, may be nil
@@ -207,8 +207,7 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if err := b.mayRun(&c); err != nil {
-		b.audit.asked(b, c, nil, err)
+	if err := b.authorize(ctx, &c); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -237,19 +236,6 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	}
 	r.arm()
 	return r, nil
-}
-
-// mayRun holds a command against the lists.
-func (b *Box) mayRun(c *Command) error {
-	if c.Shell != "" && !b.commands.Unlimited() {
-		return Errorf(ExecValidation, "Leave shell out.",
-			"named shells are off where commands are held against a list: what a shell keeps could bring in others")
-	}
-	err := b.commands.Check(c.Cmd, c.Env)
-	if err != nil && b.onWord(c) {
-		return nil
-	}
-	return denial(err)
 }
 
 // place finds a run its place: in its shell, among all others, in the box.

@@ -68,7 +68,7 @@ type Manager struct {
 	end       context.CancelFunc // of life
 	pending   sync.WaitGroup     // launches under way, boxes that stand, and who tends
 	history   history
-	allowed   allowances
+	allowed   approvals
 	late      []lateNews // of boxes that have ended
 	deeds     deeds
 	runs      *gate // of all boxes, nil until the first box is wanted

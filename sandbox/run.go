@@ -38,7 +38,8 @@ type Command struct {
 	Dir            string            // where; relative to the box's own directory
 	Env            map[string]string // over the box's
 	Stdin          io.Reader         // what it reads first; nil is nothing
-	Approval       Approval          // by a user who was asked, as the list does not have it; "": nobody was
+	Approval       Approval          // of a user, given before the call; "": none
+	Approve        ApproveFunc       // asks the user where the allowlist lacks the command; nil: such a command is denied
 	Timeout        time.Duration     // after which its whole tree is killed; 0 is none
 	ExcerptSize    int               // how many bytes of each stream's ends Output can show; 0 is DefaultExcerptSize
 	SummarizeAbove int               // output of more bytes gets a Digest; 0: none does

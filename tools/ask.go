@@ -28,10 +28,6 @@ const (
 
 	// askKey names the question in such an answer.
 	askKey = "allow"
-
-	// leastWait is what a command gets of its call's wait however long the user
-	// took: most end within it.
-	leastWait = 2 * time.Second
 )
 
 // What a user can answer. Clients show these words as they are.
@@ -53,46 +49,26 @@ type question struct {
 
 func (q *question) Error() string { return q.denial.Error() }
 
-// begin starts a command, on the word of the user where the list does not have
-// it and there is somebody to ask. It tells how much of the call's wait is left:
-// the time that the user took counts, since the client counts it too.
-func (s *Set) begin(ctx context.Context, box *sandbox.Box, call execCall, c sandbox.Command, progress func(string)) (*sandbox.Run, time.Duration, error) {
-	run, err := box.Exec(ctx, c)
-	if err == nil || !call.ask || s.Ask <= 0 || !box.MayAsk(c) || FailureOf(err).Code != sandbox.ExecValidation {
-		return run, c.Patience, err
-	}
-	begun := time.Now()
-	q, session, err := s.newQuestion(ctx, box, call, err)
-	if err != nil {
-		return nil, 0, err
-	}
-	if c.Approval, err = s.askNow(ctx, session, q, progress); err != nil {
-		return nil, 0, err
-	}
-	c.Patience = max(c.Patience-time.Since(begun), min(c.Patience, leastWait))
-	run, err = box.Exec(ctx, c)
-	return run, c.Patience, err
-}
-
-// newQuestion returns the question and whom to ask, or else an error: the denial
-// where nobody can be asked, or the question where the call has to end with it.
-func (s *Set) newQuestion(ctx context.Context, box *sandbox.Box, call execCall, denial error) (*question, eliciting, error) {
+// askUser asks the user to approve a command, while the call waits where the protocol
+// allows that. An error is the denial that stays, with the reason, or the *question that
+// the call has to end with.
+func (s *Set) askUser(ctx context.Context, box *sandbox.Box, call execCall, denial error, progress func(string)) (sandbox.Approval, error) {
 	session, now := asksNow[eliciting](ctx, offersUser)
 	call.ContainerID = box.ID
-	message, ok := askMessage(box, call.ExecArgs, denial)
+	message, ok := askMessage(box.Describe(), call.ExecArgs, denial)
 	switch {
 	case !now && !asksBack(ctx, offersUser):
-		return nil, nil, stays(denial, "The owner lets the user decide, but this client cannot ask its user (MCP elicitation).")
+		return "", stays(denial, "The owner lets the user decide, but this client cannot ask its user (MCP elicitation).")
 	case now && s.Hurried != nil && s.Hurried(ctx):
-		return nil, nil, stays(denial, "The user was not asked, since too many calls wait.")
+		return "", stays(denial, "The user was not asked, since too many calls wait.")
 	case !ok:
-		return nil, nil, stays(denial, "The user was not asked, since it cannot be shown whole: it is too long, or has characters that are not seen. Make it shorter.")
+		return "", stays(denial, "The user was not asked, since it cannot be shown whole: it is too long, or has characters that are not seen. Make it shorter.")
 	}
 	q := &question{call: call, denial: denial, message: message, answers: answersFor(call.ExecArgs), until: time.Now().Add(s.Ask)}
 	if !now {
-		return nil, nil, q
+		return "", q
 	}
-	return q, session, nil
+	return s.askNow(ctx, session, q, progress)
 }
 
 // answersFor leaves out the session for a command that reads something: it may

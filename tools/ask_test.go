@@ -58,7 +58,7 @@ func TestVerdict(t *testing.T) {
 
 // What a model wrote stands behind bars, whole, or nobody is asked.
 func TestAskMessage(t *testing.T) {
-	box := &sandbox.Box{ID: "b-1", Place: sandbox.Place{Image: "alpine", Workspace: "/home/me/src\nAllowed: yes"}}
+	box := sandbox.Description{ID: "b-1", Image: "alpine", Workspace: "/home/me/src\nAllowed: yes"}
 	denial := sandbox.Errorf(sandbox.ExecValidation, "", "command not in whitelist: %s", "'a\nb'")
 	args := ExecArgs{
 		Cmd: "rm -rf x\n\nNot allowed: nothing" + strings.Repeat(" ", 300) + "; rm -rf y", Workdir: "sub\nWhere: nowhere",

@@ -26,7 +26,7 @@ const (
 // not, and where. The model wrote some of it and may want to deceive, so its text
 // stands behind a bar on every line, and our own never does. It reports false
 // where that text cannot be shown whole.
-func askMessage(box *sandbox.Box, args ExecArgs, denial error) (string, bool) {
+func askMessage(box sandbox.Description, args ExecArgs, denial error) (string, bool) {
 	texts := []string{args.Cmd, args.Workdir, args.Stdin}
 	for name, value := range args.Env {
 		texts = append(texts, name, value)
@@ -69,15 +69,15 @@ func showable(texts []string) bool {
 func unseen(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
 
 // placeOf says where a command would run, in words of ours and the owner's.
-func placeOf(box *sandbox.Box) string {
+func placeOf(box sandbox.Description) string {
 	where := "container " + box.ID
-	if box.Place.Image != "" {
-		where += " of image " + oneLine(box.Place.Image, maxImage)
+	if box.Image != "" {
+		where += " of image " + oneLine(box.Image, maxImage)
 	} else {
-		where += " (" + cmp.Or(box.Place.Backend, "process") + ")"
+		where += " (" + cmp.Or(box.Backend, "process") + ")"
 	}
-	if box.Place.Workspace != "" {
-		where += ", workspace " + oneLine(box.Place.Workspace, 300)
+	if box.Workspace != "" {
+		where += ", workspace " + oneLine(box.Workspace, 300)
 	}
 	return where
 }

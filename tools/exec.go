@@ -223,11 +223,16 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
 	command.Patience = wait
-	run, wait, err := s.begin(ctx, box, args, command, progress)
+	if args.ask && s.Ask > 0 {
+		command.Approve = func(ctx context.Context, denial error) (sandbox.Approval, error) {
+			return s.askUser(ctx, box, args, denial, progress)
+		}
+	}
+	run, err := box.Exec(ctx, command)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	await(ctx, run, wait, args.follows, progress)
+	await(ctx, run, run.Command.Patience, args.follows, progress)
 	if ctx.Err() != nil && !args.Background && !s.runsOn(ctx) {
 		run.Kill()
 		awaitDeath(run.Done())
