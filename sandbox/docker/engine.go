@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,53 +14,17 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
-	"github.com/docker/docker/api/types/build"
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
-	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// api is what this package uses of the Engine API.
-type api interface {
-	Ping(context.Context) (types.Ping, error)
-	Info(context.Context) (system.Info, error)
-	ServerVersion(context.Context) (types.Version, error)
-	ClientVersion() string
-	Dialer() func(context.Context) (net.Conn, error)
-	Close() error
-
-	ContainerCreate(context.Context, *container.Config, *container.HostConfig, *network.NetworkingConfig, *ocispec.Platform, string) (container.CreateResponse, error)
-	ContainerStart(context.Context, string, container.StartOptions) error
-	ContainerInspect(context.Context, string) (container.InspectResponse, error)
-	ContainerList(context.Context, container.ListOptions) ([]container.Summary, error)
-	Events(context.Context, events.ListOptions) (<-chan events.Message, <-chan error)
-	ContainerWait(context.Context, string, container.WaitCondition) (<-chan container.WaitResponse, <-chan error)
-	ContainerRemove(context.Context, string, container.RemoveOptions) error
-	ContainerExecCreate(context.Context, string, container.ExecOptions) (container.ExecCreateResponse, error)
-	ContainerStatPath(context.Context, string, string) (container.PathStat, error)
-	CopyFromContainer(context.Context, string, string) (io.ReadCloser, container.PathStat, error)
-	CopyToContainer(context.Context, string, string, io.Reader, container.CopyToContainerOptions) error
-
-	ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error)
-	ImagePull(context.Context, string, image.PullOptions) (io.ReadCloser, error)
-	ImageBuild(context.Context, io.Reader, build.ImageBuildOptions) (build.ImageBuildResponse, error)
-
-	VolumeInspect(context.Context, string) (volume.Volume, error)
-	VolumeCreate(context.Context, volume.CreateOptions) (volume.Volume, error)
-	VolumeList(context.Context, volume.ListOptions) (volume.ListResponse, error)
-	VolumeRemove(context.Context, string, bool) error
-}
-
-// An engine is one that answered, and what it said of itself.
+// An engine is a client of an engine that answered, with what the engine says
+// about itself. It embeds the concrete client: an interface of all that this
+// package calls would only mirror it, and tests answer HTTP requests instead.
 type engine struct {
-	api
+	*client.Client
 	endpoint endpoint
 	info     system.Info
 	podman   bool     // behind Docker's API
@@ -114,7 +76,7 @@ func (l *Launcher) lost(ctx context.Context, e *engine, err error) error {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	return l.noted(ctx, unreachable(e.endpoint, cause(ctx, e.api, err), nil))
+	return l.noted(ctx, unreachable(e.endpoint, cause(ctx, e.Client, err), nil))
 }
 
 // answers reports whether err is something that the engine said, and not the
@@ -229,7 +191,7 @@ func ask(ctx context.Context, ep endpoint) (*engine, error) {
 		c.NegotiateAPIVersionPing(ping)
 		var info system.Info
 		if info, err = c.Info(ctx); err == nil {
-			return &engine{api: c, endpoint: ep, info: info, podman: info.InitBinary == "" && isPodman(ctx, c)}, nil
+			return &engine{Client: c, endpoint: ep, info: info, podman: info.InitBinary == "" && isPodman(ctx, c)}, nil
 		}
 	}
 	defer c.Close()
@@ -238,13 +200,13 @@ func ask(ctx context.Context, ep endpoint) (*engine, error) {
 
 // isPodman asks an engine what it is. Docker, which says in its info what init it
 // has, need not be asked: it would run that init and more to answer.
-func isPodman(ctx context.Context, c api) bool {
+func isPodman(ctx context.Context, c *client.Client) bool {
 	version, err := c.ServerVersion(ctx)
 	return err == nil && slices.ContainsFunc(version.Components, func(part types.ComponentVersion) bool { return part.Name == "Podman Engine" })
 }
 
 // cause finds out why there was no connection: the client tells only that.
-func cause(ctx context.Context, c api, err error) error {
+func cause(ctx context.Context, c *client.Client, err error) error {
 	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), err)
 	}

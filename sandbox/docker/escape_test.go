@@ -54,7 +54,7 @@ func TestChecksSeeWhatAPlainContainerLacks(t *testing.T) {
 // nowhere, and returns what they print.
 func plainContainer(t *testing.T, e *engine, workspace string) string {
 	t.Helper()
-	c := e.api.(*client.Client)
+	c := e.Client
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	net, err := c.NetworkCreate(ctx, "warmbox-test-"+strings.ToLower(t.Name()), network.CreateOptions{Internal: true})

@@ -15,9 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/docker/docker/api/types"
-	"github.com/docker/docker/api/types/container"
-
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
@@ -257,27 +254,12 @@ func slow(t *testing.T, p *tap) {
 	}
 }
 
-// silentAPI is an engine that takes a time to answer a ping.
-type silentAPI struct {
-	api
-	takes time.Duration
-}
-
-func (s silentAPI) Ping(ctx context.Context) (types.Ping, error) {
-	select {
-	case <-time.After(s.takes):
-		return types.Ping{}, nil
-	case <-ctx.Done():
-		return types.Ping{}, ctx.Err()
-	}
-}
-
 // TestAttend: an engine is waited for as long as it answers pings, and given up
 // in time when it does not.
 func TestAttend(t *testing.T) {
 	for takes, most := range map[time.Duration]time.Duration{0: time.Hour, pulseTime - 1: time.Hour, pulseTime + 1: slowTime + pulseTime} {
 		synctest.Test(t, func(t *testing.T) {
-			e := &engine{api: silentAPI{takes: takes}}
+			e := fake(t, func(r *http.Request) (*http.Response, error) { return answerAfter(r.Context(), takes) })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			begun := time.Now()
@@ -291,35 +273,27 @@ func TestAttend(t *testing.T) {
 	}
 }
 
-// busyAPI is an engine that fails to remove containers for a while.
-type busyAPI struct {
-	silentAPI
-	fails int
-}
-
-func (b *busyAPI) ContainerRemove(context.Context, string, container.RemoveOptions) error {
-	if b.fails == 0 {
-		return nil
-	}
-	b.fails--
-	return errors.New("device or resource busy")
-}
-
 // TestDiscard: a container that cannot be removed is removed later, without anybody
 // who waits.
 func TestDiscard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &busyAPI{fails: 10}
-		e := &engine{api: b, errands: newErrands()}
+		failures := 10
+		e := fake(t, func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodDelete && failures > 0 {
+				failures--
+				return fail(http.StatusInternalServerError, "device or resource busy")
+			}
+			return reply(http.StatusOK, "OK")
+		})
 		if err := e.discard(t.Context(), "x", closeTime); err == nil {
 			t.Error("it is removed at once")
 		}
 		begun := time.Now()
 		e.errands.all.Wait()
-		if took := time.Since(begun); b.fails != 0 || took > 5*time.Minute {
-			t.Errorf("%d failures and %v later", b.fails, took)
+		if took := time.Since(begun); failures != 0 || took > 5*time.Minute {
+			t.Errorf("%d failures and %v later", failures, took)
 		}
-		b.fails = 1000
+		failures = 1000
 		if err := e.discard(t.Context(), "x", closeTime); err == nil {
 			t.Error("it is removed")
 		}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/client"
 
 	"github.com/warmbox/warmbox/sandbox"
 )
@@ -117,7 +116,7 @@ func TestBoxThatIsKilledLaterSaysSo(t *testing.T) {
 	paths(t, func(t *testing.T, l *Launcher) {
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
-		if err := b.engine.api.(*client.Client).ContainerKill(t.Context(), b.container, "KILL"); err != nil {
+		if err := b.engine.ContainerKill(t.Context(), b.container, "KILL"); err != nil {
 			t.Fatal(err)
 		}
 		_, err := r.Read()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/client"
 
 	"github.com/warmbox/warmbox/sandbox"
 )
@@ -107,7 +106,7 @@ func sameLabels(t *testing.T, l *Launcher, b *box, got map[string]string) {
 		}
 	}
 	for _, evil := range []string{"instance=evil", "box=evil", "agent=evil", "keep=forever", "server-pid=1"} {
-		found, err := b.engine.api.(*client.Client).ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+evil))})
+		found, err := b.engine.ContainerList(t.Context(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+evil))})
 		if err != nil || len(found) > 0 {
 			t.Errorf("%d containers bear %s, %v", len(found), evil, err)
 		}

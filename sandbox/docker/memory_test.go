@@ -1,16 +1,15 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/client"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/warmbox/warmbox/sandbox"
 )
@@ -50,21 +49,6 @@ func TestBoundsOfMemoryAreHalf(t *testing.T) {
 	}
 }
 
-// refusing is an engine that cannot set what belongs to the kernel, as one without
-// rights.
-type refusing struct {
-	api
-	refused int
-}
-
-func (r *refusing) ContainerCreate(ctx context.Context, c *container.Config, h *container.HostConfig, n *network.NetworkingConfig, p *ocispec.Platform, name string) (container.CreateResponse, error) {
-	if len(h.Sysctls) > 0 {
-		r.refused++
-		return container.CreateResponse{}, errors.New("OCI runtime create failed: open /proc/sys/kernel/shmall: permission denied: unknown")
-	}
-	return r.api.ContainerCreate(ctx, c, h, n, p, name)
-}
-
 // TestEngineThatRefusesSysctls has boxes all the same, and says what they lack.
 func TestEngineThatRefusesSysctls(t *testing.T) {
 	l := launcher(t, Config{})
@@ -72,12 +56,28 @@ func TestEngineThatRefusesSysctls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := &refusing{api: e.api}
-	e.api = engine
+	var refused int
+	dial := e.Dialer()
+	real := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+	t.Cleanup(real.CloseIdleConnections)
+	e.Client = fakeAt(t, e.endpoint.Host, func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/containers/create") {
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				return nil, err
+			}
+			if bytes.Contains(text, []byte(`"kernel.shmall"`)) {
+				refused++
+				return fail(http.StatusInternalServerError, "OCI runtime create failed: open /proc/sys/kernel/shmall: permission denied: unknown")
+			}
+			r.Body = io.NopCloser(bytes.NewReader(text))
+		}
+		return real.RoundTrip(r)
+	}).Client
 	for i, want := range []int{1, 0} {
 		b := launch(t, l, sandbox.Spec{})
-		if notes := b.Place().Notes; len(notes) != want || want == 1 && notes[0] != noteSysctls || engine.refused != 1 {
-			t.Errorf("launch %d: notes %q, refused %d times", i, notes, engine.refused)
+		if notes := b.Place().Notes; len(notes) != want || want == 1 && notes[0] != noteSysctls || refused != 1 {
+			t.Errorf("launch %d: notes %q, refused %d times", i, notes, refused)
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -116,7 +116,7 @@ func TestBoxThatRanOutOfMemorySaysSo(t *testing.T) {
 		if memory {
 			sh(t, b, r, "tail /dev/zero")
 		}
-		if err := b.engine.api.(*client.Client).ContainerKill(t.Context(), b.container, "KILL"); err != nil {
+		if err := b.engine.ContainerKill(t.Context(), b.container, "KILL"); err != nil {
 			t.Fatal(err)
 		}
 		_, err := r.Read()

@@ -32,7 +32,7 @@ func TestPull(t *testing.T) {
 	server := httptest.NewServer(images)
 	defer server.Close()
 	ref := strings.TrimPrefix(server.URL, "http://") + "/acme/tool:1"
-	push(t, e.api.(*client.Client), ref)
+	push(t, e.Client, ref)
 
 	var progress []string
 	m := boxtest.Manager(t, launcher(t, Config{}), sandbox.Spec{Image: DefaultImage})

@@ -17,7 +17,6 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/volume"
-	"github.com/docker/docker/client"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/warmbox/warmbox/sandbox"
@@ -47,7 +46,7 @@ func buildImage(t *testing.T, l *Launcher, tag, dockerfile string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.api.(*client.Client).ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true}); err != nil {
+		if _, err := e.ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
@@ -192,25 +192,12 @@ func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
 	}
 }
 
-// deaf is an engine that answers nothing.
-type deaf struct{ api }
-
-func (deaf) Ping(ctx context.Context) (types.Ping, error) {
-	<-ctx.Done()
-	return types.Ping{}, ctx.Err()
-}
-
-func (deaf) VolumeList(ctx context.Context, _ volume.ListOptions) (volume.ListResponse, error) {
-	<-ctx.Done()
-	return volume.ListResponse{}, ctx.Err()
-}
-
 // A sweep of volumes is given up as soon as its engine is known to hang.
 func TestSweepOfVolumesOnAnEngineThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Launcher{host: "0123456789abcdef"}
 		begun := time.Now()
-		_, err := l.sweepAgents(t.Context(), &engine{api: deaf{}})
+		_, err := l.sweepAgents(t.Context(), fake(t, hang))
 		if took := time.Since(begun); !errors.Is(err, errSilent) || took != slowTime+pulseTime {
 			t.Errorf("after %v: %v", took, err)
 		}
@@ -271,29 +258,21 @@ func TestLaunchWithoutLocks(t *testing.T) {
 	}
 }
 
-// forgetful is an engine that lists a container as dead, and knows another.
-type forgetful struct{ api }
-
-func (forgetful) Ping(context.Context) (types.Ping, error) { return types.Ping{}, nil }
-
-func (forgetful) ContainerList(context.Context, container.ListOptions) ([]container.Summary, error) {
-	one := container.Summary{ID: "known", Command: agentPath, State: container.StateDead}
-	other := one
-	other.ID = "ghost"
-	return []container.Summary{one, other}, nil
-}
-
-func (forgetful) ContainerInspect(_ context.Context, id string) (container.InspectResponse, error) {
-	if id == "ghost" {
-		return container.InspectResponse{}, errdefs.ErrNotFound
-	}
-	return container.InspectResponse{}, nil
-}
-
 // What an engine lists and does not know is no box; what it could not remove is one.
 func TestGhostsAreNoBoxes(t *testing.T) {
 	l := &Launcher{host: "0123456789abcdef", config: Config{StateDir: t.TempDir()}}
-	list, err := l.boxes(t.Context(), &engine{api: forgetful{}})
+	list, err := l.boxes(t.Context(), fake(t, func(r *http.Request) (*http.Response, error) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			known := container.Summary{ID: "known", Command: agentPath, State: container.StateDead}
+			ghost := known
+			ghost.ID = "ghost"
+			return reply(http.StatusOK, []container.Summary{known, ghost})
+		case strings.Contains(r.URL.Path, "/ghost/"):
+			return fail(http.StatusNotFound, "no such container")
+		}
+		return reply(http.StatusOK, container.InspectResponse{})
+	}))
 	if err != nil || len(list) != 1 || list[0].Container != "known" {
 		t.Errorf("%+v, %v", list, err)
 	}
