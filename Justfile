@@ -20,9 +20,9 @@ check:
 release:
     scripts/release
 
-# warmbox beside the other ways to run a command
+# what a command costs, compared with the other ways to run one
 bench *args:
-    . scripts/lib.sh && set_up && bin/warmbox bench "$@"
+    . scripts/lib.sh && set_up && go run ./cmd/warmbox-bench "$@"
 
 # the image that boxes run in; `just image --target full` for the large one
 image *args:

@@ -22,7 +22,7 @@ import (
 	"github.com/warmbox/warmbox/tools"
 )
 
-// The rules of this repository, as far as a program can hold them.
+// The rules of this repository, as far as a program can check them.
 
 const module = "github.com/warmbox/warmbox"
 
@@ -54,49 +54,76 @@ func packages(t *testing.T, args ...string) (list []pkg) {
 	}
 }
 
-// mayImport says which of our packages each of them may use: the direction is
-// cmd → server → tools → sandbox → the rest, and backends → sandbox.
+// mayImport lists, by package, which of our packages it may import. The direction
+// is cmd → server → tools → sandbox → the rest, and backends → sandbox. The root
+// package is ".".
 var mayImport = map[string][]string{
-	"":                      {},
-	"cmd/warmbox":           {"", "bench", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy", "sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact", "sandbox/hostpath", "spell"},
-	"cmd/warmbox/soak":      {},
-	"cmd/warmbox-agent":     {"sandbox/agent"},
-	"server":                {"sandbox", "tools"},
-	"tools":                 {"sandbox", "sandbox/excerpt", "sandbox/summary"},
-	"sandbox":               {"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/maskedlog", "sandbox/excerpt", "sandbox/summary", "sandbox/redact", "sandbox/hostpath", "sandbox/hostcode"},
-	"sandbox/agent":         {"sandbox/wire"},
-	"sandbox/docker":        {"sandbox", "sandbox/agentbin", "sandbox/hostpath", "sandbox/hostcode"},
-	"sandbox/launch":        {"sandbox", "sandbox/agentbin", "sandbox/hostpath"},
-	"sandbox/agentbin":      {""},
-	"sandbox/wire":          {},
-	"sandbox/hostpath":      {},
-	"sandbox/policy":        {},
-	"sandbox/rawlog":        {},
-	"sandbox/maskedlog":     {"sandbox/rawlog", "sandbox/redact"},
-	"sandbox/excerpt":       {},
-	"sandbox/hostcode":      {},
-	"sandbox/redact":        {},
-	"sandbox/summary":       {},
-	"sandbox/summary/model": {"sandbox/summary"},
-	"sandbox/boxtest":       {"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog", "sandbox/hostpath", "sandbox/boxtest/weekly"},
-	"bench":                 {},
-	"spell":                 {},
-	"scripts/tryclient":     {},
+	"cmd/warmbox": {"cmd/warmbox/cli"},
+	"cmd/warmbox/cli": {
+		".", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy",
+		"sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact",
+		"sandbox/hostpath", "spell",
+	},
+	"cmd/warmbox-bench": {"bench/command", "cmd/warmbox/cli"},
+	"cmd/warmbox-agent": {"sandbox/agent"},
 
-	"sandbox/docker/enginetest": {},
+	"server": {"sandbox", "tools"},
+	"tools":  {"sandbox", "sandbox/excerpt", "sandbox/summary"},
+	"sandbox": {
+		"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/maskedlog", "sandbox/excerpt", "sandbox/summary",
+		"sandbox/redact", "sandbox/hostpath", "sandbox/hostcode",
+	},
+
+	"sandbox/docker": {"sandbox", "sandbox/agentbin", "sandbox/hostpath", "sandbox/hostcode"},
+	"sandbox/launch": {"sandbox", "sandbox/agentbin", "sandbox/hostpath"},
+
+	"sandbox/agent":    {"sandbox/wire"},
+	"sandbox/agentbin": {"."},
+
+	"bench/command": {"bench", "cmd/warmbox/cli", "sandbox", "sandbox/docker"},
+	"sandbox/boxtest": {
+		"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog", "sandbox/hostpath",
+		"sandbox/boxtest/weekly",
+	},
+	"sandbox/maskedlog":     {"sandbox/rawlog", "sandbox/redact"},
+	"sandbox/summary/model": {"sandbox/summary"},
+
+	// These import none of ours.
+	".":                         {},
+	"bench":                     {},
+	"cmd/warmbox/soak":          {},
 	"sandbox/boxtest/weekly":    {},
+	"sandbox/docker/enginetest": {},
+	"sandbox/excerpt":           {},
+	"sandbox/hostcode":          {},
+	"sandbox/hostpath":          {},
+	"sandbox/policy":            {},
+	"sandbox/rawlog":            {},
+	"sandbox/redact":            {},
+	"sandbox/summary":           {},
+	"sandbox/wire":              {},
+	"scripts/tryclient":         {},
+	"spell":                     {},
+}
+
+// relative returns a package's path within the module, and whether it is ours.
+func relative(importPath string) (name string, ours bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
 }
 
 func TestImportsPointOneWay(t *testing.T) {
 	for _, p := range packages(t, "./...") {
-		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		name, _ := relative(p.ImportPath)
 		allowed, known := mayImport[name]
 		if !known {
-			t.Errorf("%s: a package that the rules do not know; say what it may import", p.ImportPath)
+			t.Errorf("%s is not in the table mayImport; add what it may import", name)
 		}
 		for _, i := range p.Imports {
-			if rest, ours := strings.CutPrefix(i, module); ours && !slices.Contains(allowed, strings.TrimPrefix(rest, "/")) {
-				t.Errorf("%s imports %s", p.ImportPath, i)
+			if imported, ours := relative(i); ours && !slices.Contains(allowed, imported) {
+				t.Errorf("%s must not import %s", name, imported)
 			}
 		}
 	}
@@ -123,33 +150,43 @@ func TestTextLeavesMasked(t *testing.T) {
 	}
 }
 
-// onlyIn says which packages may know a library.
+// onlyIn lists, by the beginning of its path, which packages may import a library.
+// Package bench compares warmbox with direct use of the engine, and is an MCP client.
 var onlyIn = map[string][]string{
-	"github.com/docker/":              {"sandbox/docker"},
-	"github.com/mark3labs/mcp-go":     {"server", "tools"},
-	"github.com/BurntSushi/toml":      {"cmd/warmbox"},
-	"github.com/lmittmann/tint":       {"cmd/warmbox"},
+	"github.com/docker/":              {"sandbox/docker", "bench"},
+	"github.com/mark3labs/mcp-go":     {"server", "tools", "bench"},
+	"github.com/BurntSushi/toml":      {"cmd/warmbox/cli"},
+	"github.com/lmittmann/tint":       {"cmd/warmbox/cli"},
 	"github.com/modelcontextprotocol": {"scripts/tryclient"},
 	"mvdan.cc/sh":                     {"sandbox/policy"},
 }
 
-func TestLibrariesStayInTheirPlace(t *testing.T) {
+func TestLibrariesStayInTheirPackages(t *testing.T) {
 	for _, p := range packages(t, "./...") {
-		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		name, _ := relative(p.ImportPath)
 		for _, i := range p.Imports {
-			for library, places := range onlyIn {
-				// The bench measures the engine's own ways, so it speaks with it, and is
-				// a client of ours.
-				if strings.HasPrefix(i, library) && !slices.Contains(places, name) && name != "bench" {
-					t.Errorf("%s imports %s, which belongs to %v", p.ImportPath, i, places)
+			for library, allowed := range onlyIn {
+				if strings.HasPrefix(i, library) && !slices.Contains(allowed, name) {
+					t.Errorf("%s imports %s; only %v may", name, i, allowed)
 				}
 			}
 		}
 	}
 }
 
-// TestAgentStaysSmall sees that the agent needs the standard library, x/sys and
-// our wire, and no package net.
+// What measures warmbox adds nothing to the program that users install.
+func TestUsersProgramHasNoBench(t *testing.T) {
+	for _, p := range packages(t, "./cmd/warmbox") {
+		for _, d := range p.Deps {
+			if name, _ := relative(d); name == "bench" || strings.HasPrefix(name, "bench/") {
+				t.Errorf("warmbox depends on %s", name)
+			}
+		}
+	}
+}
+
+// The agent depends on the standard library without package net, on x/sys and on
+// our wire, and on nothing else.
 func TestAgentStaysSmall(t *testing.T) {
 	for _, p := range packages(t, "./cmd/warmbox-agent") {
 		for _, d := range p.Deps {
@@ -180,8 +217,8 @@ func TestOnePackageComment(t *testing.T) {
 	}
 }
 
-// TestDependenciesAreExplained sees that each direct requirement has a row with
-// what it saves, and that there is no row of one that is gone.
+// doc/dependencies.md has one row for each direct requirement, with what it saves,
+// and no other row.
 func TestDependenciesAreExplained(t *testing.T) {
 	text, err := os.ReadFile("doc/dependencies.md")
 	if err != nil {
@@ -217,7 +254,7 @@ func TestDependenciesAreExplained(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands sees that what README tells people to run is there.
+// Scripts and commands that README names exist.
 func TestReadmeCommands(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -229,7 +266,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	for _, s := range scripts {
 		if info, err := os.Stat(s); err != nil || info.Mode()&0o111 == 0 {
-			t.Errorf("README names %s, which cannot be run: %v", s, err)
+			t.Errorf("README names %s, which is not an executable file: %v", s, err)
 		}
 	}
 	out, err := exec.Command("go", "run", "./cmd/warmbox", "help").CombinedOutput()
@@ -238,12 +275,12 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("`warmbox ([a-z]+)").FindAllStringSubmatch(string(readme), -1) {
 		if !strings.Contains(string(out), "\n  "+m[1]) {
-			t.Errorf("README names `warmbox %s`, which help does not know", m[1])
+			t.Errorf("README names `warmbox %s`, which help does not list", m[1])
 		}
 	}
 }
 
-// TestReadmeTools sees that README has a row for each tool, with its arguments.
+// README has a row for each tool, with its arguments.
 func TestReadmeTools(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
@@ -269,8 +306,7 @@ func TestReadmeTools(t *testing.T) {
 	}
 }
 
-// TestPromisesNameTheirTests sees that each row of the promises of doc/security.md
-// names a test, and that each test that it names is there.
+// Each promise in doc/security.md names a test, and each test that it names exists.
 func TestPromisesNameTheirTests(t *testing.T) {
 	doc, err := os.ReadFile("doc/security.md")
 	if err != nil {
@@ -294,7 +330,7 @@ func TestPromisesNameTheirTests(t *testing.T) {
 	for _, m := range names.FindAllStringSubmatch(string(doc), -1) {
 		prefix := func(name string) bool { return strings.HasPrefix(name, m[1]) }
 		if !declared[m[1]] && (m[2] == "" || !slices.ContainsFunc(slices.Collect(maps.Keys(declared)), prefix)) {
-			t.Errorf("doc/security.md names %s, which no package has", m[1])
+			t.Errorf("doc/security.md names %s, which does not exist", m[1])
 		}
 	}
 	promises := 0
@@ -307,6 +343,6 @@ func TestPromisesNameTheirTests(t *testing.T) {
 		}
 	}
 	if promises < 40 {
-		t.Errorf("found %d promises, the table is larger", promises)
+		t.Errorf("found only %d promises, want at least 40", promises)
 	}
 }

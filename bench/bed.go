@@ -18,7 +18,7 @@ type bed struct {
 	*Bench
 	plan     plan
 	progress *progress
-	leftOut  []string
+	skipped  []string
 
 	dir    string // a directory of ours; work lies in it
 	work   string
@@ -33,7 +33,7 @@ type bed struct {
 // open brings up what every measurement needs. An engine or HTTP that fails is
 // left out; a warmbox that does not start is an error.
 func (b *Bench) open(ctx context.Context) (*bed, error) {
-	d := &bed{Bench: b, plan: b.plan(), progress: newProgress(b.Progress, b.Terminal), leftOut: slices.Clone(b.LeftOut)}
+	d := &bed{Bench: b, plan: b.plan(), progress: newProgress(b.Progress, b.Terminal), skipped: slices.Clone(b.Skipped)}
 	err := d.workspace(ctx)
 	if err == nil {
 		d.progress.step("starting warmbox")
@@ -112,7 +112,7 @@ func (d *bed) inWork() []string {
 }
 
 func (d *bed) omit(format string, args ...any) {
-	d.leftOut = append(d.leftOut, fmt.Sprintf(format, args...))
+	d.skipped = append(d.skipped, fmt.Sprintf(format, args...))
 }
 
 // facts are those of the caller, and how the boxes are reached.

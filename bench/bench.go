@@ -32,7 +32,7 @@ type Bench struct {
 	Commands []string // whose latency is measured; nil: usual ones
 	Quick    bool     // takes a quarter of the time, and tells less surely
 	Facts    []Fact   // of the configuration, for the report
-	LeftOut  []string // what the caller knows to be missing, in sentences
+	Skipped  []string // what the caller knows to be missing, in sentences
 
 	Begun    func([]Fact) // is told all facts before anything is measured; nil: nobody
 	Progress io.Writer    // is told what goes on; nil: nobody
@@ -106,6 +106,6 @@ func (b *Bench) Run(ctx context.Context) (r *Report, err error) {
 			d.omit("%s: %v", part.name, err)
 		}
 	}
-	r.LeftOut = d.leftOut
+	r.Skipped = d.skipped
 	return r, nil
 }

@@ -145,7 +145,7 @@ func sampleReport() *Report {
 		Starts:  []Group{{Name: "start", Base: "bare", Rows: []Row{{"bare", 3, 250, 260, 1}}}},
 		Bulk:    []Flow{{Way: wayStdio, Bytes: 200_000_000, P50: 400, Rate: 500, Ratio: 5, Base: wayExec, Growth: 7_000_000, Reply: 9000}},
 		Memory:  []Memory{{"server, idle", 33_000_000, 8_000_000}},
-		LeftOut: []string{"git status, " + strings.Repeat("a long reason ", 20)},
+		Skipped: []string{"git status, " + strings.Repeat("a long reason ", 20)},
 	}
 }
 

@@ -129,5 +129,5 @@ func (c *chart) note(r *Report) {
 		}
 	}
 	c.y += 14
-	c.text(16, ` font-size="11"`, "warmbox bench, %s", strings.Join(words, "; "))
+	c.text(16, ` font-size="11"`, "warmbox-bench, %s", strings.Join(words, "; "))
 }

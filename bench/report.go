@@ -16,7 +16,7 @@ type Report struct {
 	Starts   []Group   `json:"starts"`
 	Bulk     []Flow    `json:"bulk"`
 	Memory   []Memory  `json:"memory"`
-	LeftOut  []string  `json:"leftOut"`
+	Skipped  []string  `json:"leftOut"`
 }
 
 // A Fact is something that was so while things were measured.

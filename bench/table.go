@@ -25,7 +25,7 @@ func (r *Report) Table(out io.Writer) error {
 	}
 	t.flows(r.Bulk)
 	t.memory(r.Memory)
-	t.leftOut(r.LeftOut)
+	t.skipped(r.Skipped)
 	_, err := io.WriteString(out, t.text.String())
 	return err
 }
@@ -127,7 +127,7 @@ func (t *table) memory(list []Memory) {
 	}
 }
 
-func (t *table) leftOut(list []string) {
+func (t *table) skipped(list []string) {
 	if len(list) == 0 {
 		return
 	}

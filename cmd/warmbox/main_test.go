@@ -18,13 +18,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/warmbox/warmbox/bench/command"
+	"github.com/warmbox/warmbox/cmd/warmbox/cli"
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 	"github.com/warmbox/warmbox/sandbox/boxtest"
-	"github.com/warmbox/warmbox/spell"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(boxtest.Guarded{M: m}, map[string]func(){"warmbox": main})
+	testscript.Main(boxtest.Guarded{M: m}, map[string]func(){
+		"warmbox":       main,
+		"warmbox-bench": func() { cli.Main(command.Program()) },
+	})
 }
 
 // TestScripts runs the program itself, in sessions as a user has them. UPDATE=1
@@ -139,64 +143,5 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for _, cmd := range ts.BackgroundCmds() {
 		ts.Check(cmd.Process.Signal(signals[args[0]]))
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	for want, words := range map[string][]string{
-		"ls | wc -l":            {"ls | wc -l"},
-		"go test ./...":         {"go", "test", "./..."},
-		`echo 'a b' '$HOME' ''`: {"echo", "a b", "$HOME", ""},
-		`printf 'it'\''s'`:      {"printf", "it's"},
-	} {
-		if got := commandLine(words); got != want {
-			t.Errorf("%q: %s, want %s", words, got, want)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	known := []string{"stdio", "http", "exec", "doctor", "version"}
-	for name, want := range map[string]string{
-		"stoido": "stdio", "execute": "exec", "htp": "http", "Doctor": "doctor", "x": "", "": "", "banana": "",
-	} {
-		if got := spell.Nearest(name, known); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}
-
-// Logs that boxes can write to would not be evidence of anything.
-func TestLogsStayOutOfTheWorkspace(t *testing.T) {
-	workspace := filepath.Join(t.TempDir(), "work")
-	link := filepath.Join(t.TempDir(), "link")
-	if err := errors.Join(os.Mkdir(workspace, 0o700), os.Symlink(workspace, link)); err != nil {
-		t.Skip(err)
-	}
-	for dir, inside := range map[string]bool{
-		workspace:                         true,
-		filepath.Join(workspace, "logs"):  true,
-		filepath.Join(link, "not", "yet"): true,
-		workspace + "-logs":               false,
-		filepath.Dir(workspace):           false,
-	} {
-		var c config
-		c.Workspace, c.Log.Dir = workspace, dir
-		_, err := newLogs(&c, nil)
-		if refused := err != nil && strings.Contains(err.Error(), "lies in the workspace"); refused != inside || err != nil && !inside {
-			t.Errorf("%s: %v", dir, err)
-		}
-	}
-}
-
-// Clients start servers with hardly any environment.
-func TestHomeWithoutEnvironment(t *testing.T) {
-	t.Setenv("HOME", "")
-	if home, err := homeDir(); err != nil || !filepath.IsAbs(home) {
-		t.Errorf("%q, %v", home, err)
-	}
-	t.Setenv("XDG_STATE_HOME", "relative") // which its rules say to ignore
-	if dir, err := stateDir(); err != nil || !filepath.IsAbs(dir) {
-		t.Errorf("%q, %v", dir, err)
 	}
 }

@@ -79,25 +79,6 @@ func TestNestedWorkspaces(t *testing.T) {
 	}
 }
 
-// TestMountInTheWorkspace: a configuration whose boxes could replace the source of
-// one of its mounts is none.
-func TestMountInTheWorkspace(t *testing.T) {
-	clean(t)
-	work := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(work, ".cache", "mod"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, mode := range []string{"ro", "rw"} {
-		file := writeConfig(t, fmt.Sprintf("workspace = %q\n[[mounts]]\nsource = %q\ntarget = \"/home/agent/go/pkg/mod\"\nmode = %q\n", work, filepath.Join(work, ".cache", "mod"), mode))
-		if _, err := load(map[string]string{"config": file}); err == nil || !strings.Contains(err.Error(), "it lies in "+work+", which boxes can write") {
-			t.Errorf("%s: got %v", mode, err)
-		}
-		if _, err := load(map[string]string{"config": file, "workspace-mode": "ro"}); err != nil {
-			t.Errorf("%s, in a workspace that is only read: %v", mode, err)
-		}
-	}
-}
-
 // TestServerInAContainer runs the program in a container that has the engine's
 // socket. The engine takes a path for its own: where that is another directory than
 // the one which the program sees, no command runs.

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/docker"
+	"github.com/warmbox/warmbox/sandbox/policy"
+)
+
+// check holds the values against what they may be, so that nobody behind it
+// needs to. The error names where the value came from.
+func (c *Config) check() error {
+	for _, r := range slices.Concat(c.rules(), c.summaryRules(), c.httpRules()) {
+		if r.err != nil {
+			return fmt.Errorf("%s: %w", c.origin[r.key], r.err)
+		}
+	}
+	return nil
+}
+
+type rule struct {
+	key string
+	err error
+}
+
+func (c *Config) rules() []rule {
+	return []rule{
+		{"backend", oneOf(c.Backend, "docker", "process")},
+		{"network", oneOf(c.Network, "none", "bridge")},
+		{"userns", oneOf(c.UserNS, "engine", "auto")},
+		{"workspace_mode", oneOf(c.WorkspaceMode, "ro", "rw")},
+		{"workspace", c.workspace()},
+		{"min_free", between(c.MinFree, 0, 1<<50)},
+		{"protect", validProtect(c.Protect)},
+		{"mounts", c.checkMounts()},
+		{"seccomp", c.seccomp()},
+		{"user", validUser(c.User)},
+		{"tmp_size", between(c.TmpSize, 1<<20, 1<<40)},
+		{"max_boxes", between(c.MaxBoxes, 1, 1000)},
+		{"idle_timeout", between(time.Duration(c.IdleTimeout), 0, 365*24*time.Hour)},
+		{"keep_for", between(time.Duration(c.KeepFor), time.Second, 365*24*time.Hour)},
+		{"on_full", oneOf(c.OnFull, "refuse", "evict")},
+		{"pool.warm", between(c.Pool.Warm, 0, c.Pool.Max)},
+		{"pool.max", between(c.Pool.Max, 0, 1000)},
+		{"pool.images", c.poolImages()},
+		{"pool.idle_timeout", between(time.Duration(c.Pool.IdleTimeout), 0, 365*24*time.Hour)},
+		{"pool.max_lifetime", between(time.Duration(c.Pool.MaxLifetime), 0, 365*24*time.Hour)},
+		{"pool.max_uses", between(c.Pool.MaxUses, 0, math.MaxInt32)},
+		{"images.default", notEmpty(c.Images.Default)},
+		{"images.allow", validGlobs(c.Images.Allow)},
+		{"docker.path", oneOf(c.Docker.Path, "auto", "socket", "relay")},
+		{"exec.timeout", between(time.Duration(c.Exec.Timeout), time.Second, 24*time.Hour)},
+		{"exec.wait", between(time.Duration(c.Exec.Wait), 0, 10*time.Minute)},
+		{"exec.on_disconnect", oneOf(c.Exec.OnDisconnect, "kill", "run-on")},
+		{"exec.max_runs", between(c.Exec.MaxRuns, 1, 100_000)},
+		{"exec.memory", between(c.Exec.Memory, 16<<20, 1<<50)},
+		{"exec.cpu", between(c.Exec.CPU, 0.01, 1024)},
+		{"exec.pids", between(c.Exec.Pids, 16, math.MaxInt32)},
+		{"exec.spare_shells", between(c.Exec.SpareShells, 0, 4)},
+		{"commands.allow", policy.Commands{Allow: c.Lists().Allow}.Validate()},
+		{"commands.deny", policy.Commands{Deny: c.Commands.Deny}.Validate()},
+		{"commands.on_deny", oneOf(c.Commands.OnDeny, "deny", "ask")},
+		{"commands.release", policy.Commands{Release: c.Commands.Release}.Validate()},
+		{"commands.examples", c.Lists().Validate()},
+		{"backend", c.confined()},
+		{"output.whole", between(c.Output.Whole, 1, c.Output.Max)},
+		{"output.excerpt", between(c.Output.Excerpt, 500, max(c.Output.Whole, 500))},
+		{"output.max", between(c.Output.Max, 1000, 100_000)},
+		{"env", validNames(c.Env)},
+		{"secrets.give", c.givenSecrets()},
+		{"secrets.env", c.maskedNames()},
+		{"log.level", oneOf(strings.ToLower(c.Log.Level), "debug", "info", "warn", "error")},
+		{"log.format", oneOf(c.Log.Format, "text", "json")},
+		{"log.max_run", between(c.Log.MaxRun, 1<<10, 1<<50)},
+		{"log.max_total", between(c.Log.MaxTotal, 1<<20, 1<<50)},
+		{"log.max_age", between(time.Duration(c.Log.MaxAge), time.Minute, 10*365*24*time.Hour)},
+	}
+}
+
+// poolImages finds an image that could never stand ready.
+func (c *Config) poolImages() error {
+	for _, name := range c.Pool.Images {
+		if name != c.Images.Default && !policy.Image(c.Images.Allow, name) {
+			return fmt.Errorf("%q is not allowed: add it to images.allow, which has %q", name, c.Images.Allow)
+		}
+	}
+	return nil
+}
+
+func oneOf(value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%q is not one of %s%s", value, strings.Join(allowed, ", "), didYouMean(value, allowed))
+}
+
+func between[T int | int64 | float64 | size | time.Duration](value, least, most T) error {
+	if value >= least && value <= most {
+		return nil
+	}
+	return fmt.Errorf("%v is not between %v and %v", value, least, most)
+}
+
+func notEmpty(value string) error {
+	if value == "" {
+		return fmt.Errorf("it cannot be empty")
+	}
+	return nil
+}
+
+// makeAbsolute resolves a path against the directory that the program was
+// started in, and looks whether what it names is there.
+func (c *Config) makeAbsolute(path *string, is func(os.FileInfo) bool, what string) (err error) {
+	if *path == "" {
+		return nil
+	}
+	if *path, err = filepath.Abs(*path); err != nil {
+		return err
+	}
+	info, err := os.Stat(*path)
+	if err == nil && !is(info) {
+		err = fmt.Errorf("%s is not %s", *path, what)
+	}
+	return err
+}
+
+// seccomp looks for the profile where a file is meant and not the engine's.
+func (c *Config) seccomp() error {
+	if c.Seccomp == docker.EngineSeccomp {
+		return nil
+	}
+	return c.makeAbsolute(&c.Seccomp, isRegular, "a file")
+}
+
+func isRegular(info os.FileInfo) bool { return info.Mode().IsRegular() }
+
+func validUser(user string) error {
+	var uid, gid uint32
+	if user == "" {
+		return nil
+	}
+	if n, err := fmt.Sscanf(user, "%d:%d", &uid, &gid); n != 2 || err != nil || fmt.Sprintf("%d:%d", uid, gid) != user {
+		return fmt.Errorf("%q is not a user and a group by their numbers, such as 1000:1000", user)
+	}
+	return nil
+}
+
+func validGlobs(list []string) error {
+	for _, entry := range list {
+		if !policy.ValidGlob(entry) {
+			return fmt.Errorf("%q is not a pattern that can be read; write it such as golang:* or ghcr.io/acme/*", entry)
+		}
+	}
+	return nil
+}
+
+// everything is the list of who means it: all may run.
+const everything = "*"
+
+// commands are the lists of what may run.
+func (c *Config) Lists() policy.Commands {
+	l := c.Commands
+	if slices.Equal(l.Allow, []string{everything}) {
+		l.Allow = nil
+	}
+	return policy.Commands{Allow: l.Allow, Deny: l.Deny, Release: l.Release, Examples: l.Examples}
+}
+
+// confined sees that something stands between a model and this machine: a box,
+// or a list.
+func (c *Config) confined() error {
+	if c.Backend == "process" && len(c.Commands.Allow) == 0 {
+		return fmt.Errorf("the process backend isolates nothing, so that it needs a list of the commands that may run; set --exec-whitelist, \"default\" for the usual ones or \"*\" for all, or use the docker backend")
+	}
+	return nil
+}

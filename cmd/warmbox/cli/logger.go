@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// openLog makes the call's logger. The function closes its file.
+func (c *Call) openLog() (func() error, error) {
+	out, closeLog := c.Stderr, func() error { return nil }
+	if name := c.Config.Log.File; name != "" {
+		f, err := c.Config.openPrivate(name, appending)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Config.origin["log.file"], err)
+		}
+		out, closeLog = f, f.Close
+	}
+	c.Log = slog.New(traced{logHandler(out, c.Config.Log.Format, c.logLevel())})
+	return closeLog, nil
+}
+
+// logLevel is the one that was asked for. Where nobody asked, a command that
+// somebody looks at in a terminal tells of trouble only.
+func (c *Call) logLevel() slog.Level {
+	var level slog.Level
+	level.UnmarshalText([]byte(c.Config.Log.Level)) // checked with the settings
+	if !c.Loud && c.Config.origin["log.level"] == "" {
+		level = slog.LevelWarn
+	}
+	return level
+}
+
+func logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
+	if format == "json" {
+		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})
+	}
+	noColor := !IsTerminal(out) || os.Getenv("NO_COLOR") != ""
+	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.DateTime, NoColor: noColor})
+}
+
+// traced adds to a line which call it belongs to.
+type traced struct{ slog.Handler }
+
+func (h traced) Handle(ctx context.Context, r slog.Record) error {
+	if id := sandbox.Trace(ctx); id != "" {
+		r.AddAttrs(slog.String("trace", id))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
+func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
+
+// IsTerminal takes the null device for a terminal too, which nobody notices:
+// it shows no colours, and it has no input to pass on.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/warmbox/warmbox/sandbox/policy"
+)
+
+// exitDenied tells scripts that the command may not run, as apart from a
+// mistake in how they asked.
+const exitDenied = 3
+
+func policyCommand() Command {
+	var allow string
+	return Command{
+		Name: "policy", Arguments: "-- CMD…",
+		Short: "says whether the list of commands allows a command, and why not",
+		Long: "Says whether a list of commands allows a command: the one of --allow, else those that are configured, else the\n" +
+			"usual one. Nothing is run. One word is a line for the shell; several are a program and its arguments.\n\n" +
+			"  warmbox policy -- 'go test ./... | tail'\n" +
+			"  warmbox policy --allow 'default,terraform plan' -- terraform apply\n\n" +
+			"It prints allow and exits with 0, or prints deny with the reason and exits with 3. Where no --allow is\n" +
+			"given, it tells on standard error which list it judged by.\n\n" +
+			"The usual ones, for which default stands:\n\n" + usual(100),
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&allow, "allow", "", "the `LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual ones")
+		},
+		Run: func(_ context.Context, c *Call) error {
+			if len(c.Args) == 0 {
+				return Usagef("policy needs a command after its flags")
+			}
+			list, by := c.Config.judge(allow)
+			if by != "" {
+				fmt.Fprintln(c.Stderr, "judged by "+by)
+			}
+			return c.printDecision(list.Check(commandLine(c.Args), nil))
+		},
+	}
+}
+
+// usual has the usual commands in lines of at most width bytes.
+func usual(width int) string {
+	lines := []string{" "}
+	for i, entry := range policy.DefaultCommands() {
+		if i > 0 {
+			lines[len(lines)-1] += ","
+		}
+		if last := lines[len(lines)-1]; len(last)+len(entry)+2 > width {
+			lines = append(lines, " ")
+		}
+		lines[len(lines)-1] += " " + entry
+	}
+	return strings.Join(lines, "\n")
+}
+
+// judge returns the lists that a command is held against, and where they come
+// from, "" where the caller has just said it.
+func (c *Config) judge(allow string) (list policy.Commands, by string) {
+	if allow != "" {
+		return policy.Commands{Allow: strings.Split(allow, ",")}, ""
+	}
+	var from []string
+	for _, key := range []string{"commands.allow", "commands.deny", "commands.release"} {
+		if origin := c.origin[key]; origin != "" && !slices.Contains(from, origin) {
+			from = append(from, origin)
+		}
+	}
+	if len(c.Commands.Allow)+len(c.Commands.Deny) > 0 {
+		return c.Lists(), strings.Join(from, " and ")
+	}
+	return policy.Commands{Allow: []string{"default"}, Release: c.Commands.Release}, "the usual list; none is configured, so that a server lets everything run"
+}
+
+func (c *Call) printDecision(err error) error {
+	denial, ok := errors.AsType[*policy.Denial](err)
+	if !ok {
+		return errors.Join(err, c.Println("allow"))
+	}
+	lines := []string{"deny", denial.Reason}
+	if denial.Accept != "" {
+		lines = append(lines, denial.Accept)
+	}
+	return errors.Join(c.Println(lines...), &codeError{code: exitDenied})
+}
+
+func (c *Call) Println(lines ...string) error {
+	_, err := fmt.Fprintln(c.Stdout, strings.Join(lines, "\n"))
+	return err
+}
