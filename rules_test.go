@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"cmd/warmbox/cli": {
 		".", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy",
 		"sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact",
-		"sandbox/hostpath", "spell",
+		"sandbox/hostpath", "privatefile", "shellquote", "spell", "userdir",
 	},
 	"cmd/warmbox-bench": {"bench/command", "cmd/warmbox/cli"},
 	"cmd/warmbox-agent": {"sandbox/agent"},
@@ -74,11 +74,11 @@ var mayImport = map[string][]string{
 		"sandbox/redact", "sandbox/hostpath", "sandbox/hostcode",
 	},
 
-	"sandbox/docker": {"sandbox", "sandbox/agentbin", "sandbox/hostpath", "sandbox/hostcode"},
+	"sandbox/docker": {"sandbox", "sandbox/agentbin", "sandbox/hostpath", "sandbox/hostcode", "filelock", "userdir"},
 	"sandbox/launch": {"sandbox", "sandbox/agentbin", "sandbox/hostpath"},
 
 	"sandbox/agent":    {"sandbox/wire"},
-	"sandbox/agentbin": {"."},
+	"sandbox/agentbin": {".", "filelock", "userdir"},
 
 	"bench/command": {"bench", "cmd/warmbox/cli", "sandbox", "sandbox/docker"},
 	"sandbox/boxtest": {
@@ -87,23 +87,27 @@ var mayImport = map[string][]string{
 	},
 	"sandbox/maskedlog":     {"sandbox/rawlog", "sandbox/redact"},
 	"sandbox/summary/model": {"sandbox/summary"},
+	"sandbox/rawlog":        {"filelock"},
+	"privatefile":           {"sandbox/hostpath", "shellquote"},
 
 	// These import none of ours.
 	".":                         {},
 	"bench":                     {},
 	"cmd/warmbox/soak":          {},
+	"filelock":                  {},
 	"sandbox/boxtest/weekly":    {},
 	"sandbox/docker/enginetest": {},
 	"sandbox/excerpt":           {},
 	"sandbox/hostcode":          {},
 	"sandbox/hostpath":          {},
 	"sandbox/policy":            {},
-	"sandbox/rawlog":            {},
 	"sandbox/redact":            {},
 	"sandbox/summary":           {},
 	"sandbox/wire":              {},
 	"scripts/tryclient":         {},
+	"shellquote":                {},
 	"spell":                     {},
+	"userdir":                   {},
 }
 
 // relative returns a package's path within the module, and whether it is ours.

@@ -75,10 +75,10 @@ func TestOwnFiles(t *testing.T) {
 	link(t, work, filepath.Join(h.dir, "inside"))
 	h.file(t, "work/file", 0o600)
 	bad := map[string]string{
-		h.file(t, "readable", 0o640):          "is open to other users (mode 0640); try: chmod 600",
-		h.file(t, "writable", 0o602):          "is open to other users",
+		h.file(t, "readable", 0o640):          "other users can open ",
+		h.file(t, "writable", 0o602):          "other users can open",
 		filepath.Join(h.dir, "link"):          "is a symbolic link, which is not followed",
-		filepath.Join(open, "way", "good"):    "leads over the symbolic link " + filepath.Join(open, "way"),
+		filepath.Join(open, "way", "good"):    "contains the symbolic link " + filepath.Join(open, "way"),
 		filepath.Join(work, "file"):           "lies in the workspace " + work,
 		filepath.Join(h.dir, "inside/file"):   "lies in the workspace " + work,
 		filepath.Join(work, "..", "work/new"): "lies in the workspace " + work,
@@ -90,9 +90,9 @@ func TestOwnFiles(t *testing.T) {
 	if err := errors.Join(os.Link(hard, filepath.Join(h.dir, "hard2")), syscall.Mkfifo(pipe, 0o600), h.own(pipe)); err != nil {
 		t.Fatal(err)
 	}
-	bad[hard] = "has another name elsewhere, a hard link"
-	bad[pipe] = "is a pipe or a socket, which keeps nothing; name a file"
-	bad[h.file(t, "open/file", 0o600)] = "lies in " + open + ", where other users can put something else in its place (mode 0777); try: chmod"
+	bad[hard] = "has a second hard link"
+	bad[pipe] = "is a pipe or a socket, which stores nothing; name a file"
+	bad[h.file(t, "open/file", 0o600)] = "lies in " + open + ", where other users can replace it (mode 0777); try: chmod"
 	bad[filepath.Join(h.dir, "none", "file")] = "the directory " + filepath.Join(h.dir, "none") + " does not exist; correct the path, or try: mkdir -p"
 	for setting, args := range ownFiles(t, h) {
 		for file, want := range bad {
@@ -107,7 +107,7 @@ func TestOwnFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		alien: "belongs to user 65534, and warmbox runs as user", filepath.Join(h.dir, "config2.toml"): "(mode 0666), and it says what runs here; try: chmod go-w",
+		alien: "belongs to user 65534, and warmbox runs as user", filepath.Join(h.dir, "config2.toml"): "(mode 0666), and it decides what runs here; try: chmod go-w",
 	} {
 		if out, err := h.warmbox(t, "doctor", "--config", file).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("configuration %s: %v: %s", file, err, out)

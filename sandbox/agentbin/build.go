@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox"
+
+	"github.com/warmbox/warmbox/filelock"
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // Ensure makes sure that there is an agent for an architecture. If this program embeds
@@ -70,7 +73,7 @@ func lock(ctx context.Context, path string) (unlock func() error, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if free, err := tryLock(f); free || err != nil {
+		if err := filelock.Try(f); !errors.Is(err, filelock.ErrHeld) {
 			return f.Close, err
 		}
 		select {
@@ -95,12 +98,12 @@ func removeLeftovers(dir string) {
 // builtFile returns the path of the agent that this program builds. The name contains the
 // checksum of the source, so an agent of another version is never used.
 func builtFile(arch string) (string, error) {
-	base, err := os.UserCacheDir()
+	cache, err := userdir.Cache()
 	if err != nil {
 		return "", fmt.Errorf("find a cache directory for it: %w", err)
 	}
 	sum, err := sourceSum()
-	return filepath.Join(base, "warmbox", "built", file(arch)+"-"+sum), err
+	return filepath.Join(cache, "built", file(arch)+"-"+sum), err
 }
 
 // sourceSum returns a checksum of the names and contents of the embedded source.

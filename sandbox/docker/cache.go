@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // cacheDir returns a directory of the cache that only we can enter, making it.
 func (l *Launcher) cacheDir(elem ...string) (string, error) {
 	dir := l.config.CacheDir
 	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
+		var err error
+		if dir, err = userdir.Cache(); err != nil {
 			return "", fmt.Errorf("no place for a cache: %w", err)
 		}
-		dir = filepath.Join(base, "warmbox")
 	}
 	dir, err := filepath.Abs(filepath.Join(append([]string{dir}, elem...)...))
 	if err != nil {

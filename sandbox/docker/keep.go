@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmbox/warmbox/filelock"
 	"github.com/warmbox/warmbox/sandbox"
 )
 
@@ -69,7 +70,7 @@ func (l *Launcher) claim(ctx context.Context, e *engine, id string) (*claim, err
 	}
 	path := filepath.Join(dir, id)
 	lock, err := waitLock(ctx, path+lockSuffix)
-	if errors.Is(err, errHeld) {
+	if errors.Is(err, filelock.ErrHeld) {
 		return nil, sandbox.Errorf(sandbox.BoxNotFound, "", "box %s belongs to another warmbox that runs: %w", id, err)
 	}
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"sync"
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // DefaultImage is what boxes are made from unless somebody says otherwise. It
@@ -287,12 +287,9 @@ func (l *Launcher) stateDir() (string, error) {
 	if l.config.StateDir != "" {
 		return filepath.Abs(l.config.StateDir)
 	}
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "warmbox"), nil
-	}
-	home, err := os.UserHomeDir()
+	dir, err := userdir.State()
 	if err != nil {
 		return "", fmt.Errorf("no place for workspaces: %w", err)
 	}
-	return filepath.Join(home, ".local", "state", "warmbox"), nil
+	return dir, nil
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/warmbox/warmbox/filelock"
 )
 
 // A lock is a file by which other programs of this user see that somebody
@@ -14,8 +16,6 @@ type lock struct {
 	file *os.File
 	path string
 }
-
-var errHeld = errors.New("a living program has it")
 
 // lockPatience is how long a lock is waited for that ought to be free: those who
 // look whether it is hold it for an instant.
@@ -29,7 +29,7 @@ func waitLock(ctx context.Context, path string) (*lock, error) {
 	defer tick.Stop()
 	for {
 		l, err := tryLock(path, os.O_CREATE)
-		if !errors.Is(err, errHeld) {
+		if !errors.Is(err, filelock.ErrHeld) {
 			return l, err
 		}
 		select {
@@ -41,20 +41,20 @@ func waitLock(ctx context.Context, path string) (*lock, error) {
 }
 
 // tryLock takes the lock of a file if it is free.
-func tryLock(path string, flags int) (*lock, error) { return openLock(path, flags, false) }
+func tryLock(path string, flags int) (*lock, error) { return openLock(path, flags, filelock.Try) }
 
 // lookAt takes the lock of a file together with others who only look. Nobody has
 // it then, and whoever wants it waits.
-func lookAt(path string) (*lock, error) { return openLock(path, 0, true) }
+func lookAt(path string) (*lock, error) { return openLock(path, 0, filelock.TryShared) }
 
-func openLock(path string, flags int, shared bool) (*lock, error) {
+func openLock(path string, flags int, try func(*os.File) error) (*lock, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|noFollow|flags, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|filelock.NoFollow|flags, 0o600)
 		if err != nil {
 			return nil, err
 		}
 		l := &lock{f, path}
-		if err := flock(f, shared); err != nil {
+		if err := try(f); err != nil {
 			f.Close()
 			return nil, err
 		}

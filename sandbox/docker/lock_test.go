@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/warmbox/warmbox/filelock"
 )
 
 func TestLock(t *testing.T) {
@@ -20,7 +22,7 @@ func TestLock(t *testing.T) {
 	if !held(path) {
 		t.Error("what somebody has is not held")
 	}
-	if _, err := waitLock(t.Context(), path); !errors.Is(err, errHeld) {
+	if _, err := waitLock(t.Context(), path); !errors.Is(err, filelock.ErrHeld) {
 		t.Errorf("the second gets %v", err)
 	}
 	first.release()

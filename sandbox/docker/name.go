@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/warmbox/warmbox/filelock"
 	"github.com/warmbox/warmbox/sandbox"
 )
 
@@ -28,7 +29,7 @@ func (l *Launcher) takeName(ctx context.Context, e *engine, id string, k sandbox
 	sum := sha256.Sum256([]byte(strings.Join([]string{e.identity(), k.Principal, k.Name}, "\x00")))
 	path := filepath.Join(dir, hex.EncodeToString(sum[:16]))
 	name, err := waitLock(ctx, path)
-	if errors.Is(err, errHeld) {
+	if errors.Is(err, filelock.ErrHeld) {
 		return nil, sandbox.Errorf(sandbox.InvalidArgument, "Choose another name, or end that program: it leaves the box to the next one that asks for the name.",
 			"the name %q is taken: %s has a kept box of that name", clean(k.Name, maxLabel), holder(path))
 	}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/filelock"
 )
 
 // A listener is a box's own socket on the host, in a directory of its own that
@@ -81,7 +83,7 @@ func passingDir() (dir string, lock *os.File, err error) {
 		if dir, err = os.MkdirTemp(parent, "box"); err != nil {
 			break
 		}
-		if lock, err = lockDir(dir); !errors.Is(err, errHeld) && !errors.Is(err, fs.ErrNotExist) {
+		if lock, err = lockDir(dir); !errors.Is(err, filelock.ErrHeld) && !errors.Is(err, fs.ErrNotExist) {
 			return dir, lock, err
 		}
 		err = nil // a sweep was quicker
@@ -91,11 +93,11 @@ func passingDir() (dir string, lock *os.File, err error) {
 
 // lockDir takes the lock of a directory.
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|noFollow|unix.O_DIRECTORY, 0)
+	f, err := os.OpenFile(dir, os.O_RDONLY|filelock.NoFollow|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
-	err = flock(f, false)
+	err = filelock.Try(f)
 	if err == nil && !still(f, dir) {
 		err = fs.ErrNotExist
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 
+	"github.com/warmbox/warmbox/filelock"
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 )
@@ -225,7 +226,7 @@ const waitMargin = time.Minute
 func waiting(path string, most time.Duration) (alive, over bool) {
 	lock, err := lookAt(path)
 	if err != nil {
-		return errors.Is(err, errHeld), errors.Is(err, fs.ErrNotExist)
+		return errors.Is(err, filelock.ErrHeld), errors.Is(err, fs.ErrNotExist)
 	}
 	defer lock.release()
 	return false, lock.waited(sinceBoot(), most)

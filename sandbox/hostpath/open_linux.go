@@ -14,7 +14,7 @@ func cleanAbs(name string) bool { return path.IsAbs(name) && path.Clean(name) ==
 // open opens one component after the other. openat2 would do it in one call, but seccomp
 // profiles of containers, in which a server may run, refuse it.
 func open(name string) (*File, error) {
-	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	at, err := OpenRoot()
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: "/", Err: err}
 	}
@@ -38,21 +38,14 @@ func open(name string) (*File, error) {
 	return newFile(name, at)
 }
 
-// step opens one component. O_PATH opens a link itself, so that it can be detected.
+// step opens one component, or returns a LinkError without a path.
 func step(at int, part string) (int, error) {
-	fd, err := unix.Openat(at, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		err = &LinkError{}
-	}
-	if err != nil {
+	fd, stat, err := OpenComponent(at, part)
+	if err == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK {
 		unix.Close(fd)
-		return -1, err
+		return -1, &LinkError{}
 	}
-	return fd, nil
+	return fd, err
 }
 
 // newFile returns a File that owns a descriptor.

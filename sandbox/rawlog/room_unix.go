@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"github.com/warmbox/warmbox/filelock"
 )
 
 // Room returns the free and the total capacity of a directory's file system.
@@ -21,10 +23,8 @@ func Room(dir string) (Space, error) {
 // lock marks a file as being written, for other processes. The lock ends when the
 // file is closed, also by the end of this process. If it fails, only this process
 // knows that it writes the file.
-func lock(f *os.File) { _ = flock(f, syscall.LOCK_EX) }
+func lock(f *os.File) { _ = filelock.Try(f) }
 
 // locked reports whether a process writes a file. It asks for a shared lock, so
 // that two processes which ask at once do not take each other for the writer.
-func locked(f *os.File) bool { return errors.Is(flock(f, syscall.LOCK_SH), syscall.EWOULDBLOCK) }
-
-func flock(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) }
+func locked(f *os.File) bool { return errors.Is(filelock.TryShared(f), filelock.ErrHeld) }

@@ -12,7 +12,7 @@ func newAudit(c *Config, log *slog.Logger) (*slog.Logger, error) {
 	if c.AuditFile == "" {
 		return nil, nil
 	}
-	f, err := c.openPrivate(c.AuditFile, appending)
+	f, err := c.private().Append(c.AuditFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.origin["audit_file"], err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/tools"
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // newManager makes what the settings describe. It starts nothing and looks for
@@ -71,7 +72,7 @@ func newRedactor(c *Config, log *slog.Logger) *redact.Redactor {
 func newLogs(c *Config, log *slog.Logger) (*rawlog.Store, error) {
 	dir := c.Log.Dir
 	if dir == "" {
-		state, err := stateDir()
+		state, err := userdir.State()
 		if err != nil {
 			return nil, fmt.Errorf("no place for raw logs: %w; set --log-dir, or log.dir in the configuration file", err)
 		}
@@ -81,7 +82,7 @@ func newLogs(c *Config, log *slog.Logger) (*rawlog.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.privateDir(dir); err != nil {
+	if err := c.private().MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("the directory of raw logs, --log-dir or log.dir in the configuration file: %w", err)
 	}
 	logs := &rawlog.Store{
@@ -107,11 +108,11 @@ func newLauncher(c *Config, log *slog.Logger) (sandbox.Launcher, error) {
 }
 
 func NewDocker(c *Config, log *slog.Logger) (*docker.Launcher, error) {
-	state, err := stateDir()
+	state, err := userdir.State()
 	if err != nil && c.Workspace == "" {
 		return nil, fmt.Errorf("no place for workspaces: %w; name one with --workspace, or set XDG_STATE_HOME", err)
 	}
-	cache, err := cacheDir()
+	cache, err := userdir.Cache()
 	if err != nil {
 		return nil, fmt.Errorf("no place for a cache: %w; set XDG_CACHE_HOME", err)
 	}
@@ -123,12 +124,12 @@ func NewDocker(c *Config, log *slog.Logger) (*docker.Launcher, error) {
 }
 
 func newProcess(log *slog.Logger) (*launch.Process, error) {
-	state, err := stateDir()
+	state, err := userdir.State()
 	if err != nil {
 		return nil, fmt.Errorf("no place for workspaces: %w; set XDG_STATE_HOME", err)
 	}
 	log.Warn("the process backend isolates nothing: commands run on this host, as the user who runs warmbox")
-	return &launch.Process{Agent: launch.OwnAgent, Workspaces: filepath.Join(state, "workspaces")}, nil
+	return &launch.Process{Agent: launch.OwnAgent, Workspaces: workspaces(state)}, nil
 }
 
 func boxSpec(c *Config) sandbox.Spec {

@@ -55,7 +55,7 @@ func (c *Config) secret(from string) (value string, err error) {
 		if where == "" {
 			return "", errors.New(`the path is missing behind "file:"`)
 		}
-		value, err = c.readPrivate(inHome(where))
+		value, err = c.private().Read(inHome(where))
 	default:
 		return "", errors.New(`say where it is, "env:NAME" or "file:PATH"; a value itself does not belong into a configuration`)
 	}

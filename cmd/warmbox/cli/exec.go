@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/shellquote"
 	"github.com/warmbox/warmbox/tools"
 )
 
@@ -174,19 +175,5 @@ func commandLine(words []string) string {
 	if len(words) == 1 {
 		return words[0]
 	}
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = quote(word)
-	}
-	return strings.Join(quoted, " ")
-}
-
-// quote keeps a word one word. One that a shell takes as it is stays as it is,
-// so that what the model's log shows can be read.
-func quote(word string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,"
-	if word != "" && strings.Trim(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return shellquote.Line(words)
 }

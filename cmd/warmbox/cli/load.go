@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -15,8 +14,10 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/warmbox/warmbox/privatefile"
 	"github.com/warmbox/warmbox/sandbox/hostpath"
 	"github.com/warmbox/warmbox/spell"
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // config is the settings of one start of the program, and where they came from.
@@ -83,13 +84,13 @@ func (c *Config) loadFile(name string) error {
 	}
 	named := name != ""
 	if !named {
-		dir, err := configDir()
+		dir, err := userdir.Config()
 		if err != nil {
 			return nil // no home, no file
 		}
 		name = filepath.Join(dir, "config.toml")
 	}
-	text, err := readTrusted(name)
+	text, err := privatefile.ReadTrusted(name)
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil
 	}
@@ -98,39 +99,6 @@ func (c *Config) loadFile(name string) error {
 	}
 	c.file = name
 	return c.decode(text)
-}
-
-// maxFile bounds what is read of a file that a setting names: a configuration
-// and a token have a few hundred bytes.
-const maxFile = 1 << 20
-
-// readTrusted reads a file that says what runs and who sees which secrets, so that
-// no other user may have written it.
-func readTrusted(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return "", err
-	case info.Mode()&os.ModeCharDevice != 0: // of root's, as /dev/null is
-	case owned(name, info) != nil:
-		return "", owned(name, info)
-	case othersWrite(info):
-		return "", fmt.Errorf("other users can write to %s (mode %04o), and it says what runs here; try: chmod go-w %s", name, info.Mode().Perm(), quote(name))
-	}
-	return readAll(f, name)
-}
-
-func readAll(f io.Reader, name string) (string, error) {
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s has more than %v bytes, which no such file needs", name, size(maxFile))
-	}
-	return string(text), err
 }
 
 func (c *Config) decode(text string) error {

@@ -17,7 +17,7 @@ import (
 func (c *Call) openLog() (func() error, error) {
 	out, closeLog := c.Stderr, func() error { return nil }
 	if name := c.Config.Log.File; name != "" {
-		f, err := c.Config.openPrivate(name, appending)
+		f, err := c.Config.private().Append(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Config.origin["log.file"], err)
 		}

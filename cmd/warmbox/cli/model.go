@@ -49,7 +49,7 @@ func (c *Config) summaryKey() (key model.Key, err error) {
 	switch {
 	case c.Summary.APIKeyFile != "":
 		from = c.Summary.APIKeyFile
-		text, err = c.readPrivate(from)
+		text, err = c.private().Read(from)
 	case c.Summary.APIKeyEnv != "":
 		text = os.Getenv(from)
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/warmbox/warmbox"
+	"github.com/warmbox/warmbox/privatefile"
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker"
 )
@@ -204,9 +205,9 @@ func TestFileRefusals(t *testing.T) {
 		"[commands]\nallow = \"ls\"\n":                                       "line 2",
 		"commands.examples.ls = [\"ls\"]\n":                                  `the examples of "ls": no list has this entry`,
 		"commands.allow = [\"ls\"]\ncommands.examples.ls = [\"ls; rm x\"]\n": `the examples of "ls": "ls; rm x" is denied: command not in whitelist: rm`,
-		"[exec\n":                               "end table name",
-		"network = \"host\"\n":                  `"host" is not one of none, bridge`,
-		"#" + strings.Repeat("x", maxFile) + "": "more than 1m bytes",
+		"[exec\n":              "end table name",
+		"network = \"host\"\n": `"host" is not one of none, bridge`,
+		"#" + strings.Repeat("x", privatefile.MaxSize) + "": "more than 1m bytes",
 	} {
 		clean(t)
 		file := writeConfig(t, text)

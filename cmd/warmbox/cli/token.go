@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/warmbox/warmbox/shellquote"
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // The tokens of `warmbox http`: which there are, and who gave them a name.
@@ -58,13 +61,13 @@ func (k keyring) line(url string, show bool) string {
 			bearer = token
 		}
 	case k.bare:
-		bearer = "$(cat " + quote(k.file) + ")"
+		bearer = "$(cat " + shellquote.Word(k.file) + ")"
 	}
-	return fmt.Sprintf(`claude mcp add --transport http warmbox %s --header "Authorization: Bearer %s"`, quote(url), bearer)
+	return fmt.Sprintf(`claude mcp add --transport http warmbox %s --header "Authorization: Bearer %s"`, shellquote.Word(url), bearer)
 }
 
 func ownTokenFile() (string, error) {
-	dir, err := stateDir()
+	dir, err := userdir.State()
 	return filepath.Join(dir, "http-token"), err
 }
 
@@ -95,7 +98,7 @@ func makeToken(file string) error {
 // readKeyring reads a file with one token, or with a line "name = token" for
 // each. What it says of a mistake repeats no part of a token.
 func (c *Config) readKeyring(file string) (keyring, error) {
-	text, err := c.readPrivate(file)
+	text, err := c.private().Read(file)
 	if err != nil {
 		return keyring{}, fmt.Errorf("cannot read the token: %w", err)
 	}

@@ -7,33 +7,35 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/warmbox/warmbox/privatefile"
 )
 
 func TestTokens(t *testing.T) {
 	const one, other = "0123456789abcdef", "fedcba9876543210=="
 	file := filepath.Join(t.TempDir(), "tokens")
 	for text, want := range map[string]map[string]string{
-		one + "\n":                                {"default": one},
-		" " + other:                               {"default": other},
-		"# Alice's\n\nalice = " + one + "\n":      {"alice": one},
-		"alice=" + one + "\r\nbob\t= " + other:    {"alice": one, "bob": other},
-		"alice=" + other:                          {"alice": other},
-		"":                                        nil,
-		"\n# none\n":                              nil,
-		"alice =":                                 nil,
-		"two words-that-are-long-enough":          nil,
-		"short":                                   nil,
-		"alice = short":                           nil,
-		"local = " + one:                          nil,
-		"alice = " + one + "\nLocal = " + other:   nil,
-		"alice = " + one + "\nalice = " + other:   nil,
-		one + "\n" + other:                        nil,
-		one + "\nalice = " + other:                nil,
-		"alice = " + one + " # a comment":         nil,
-		"-alice = " + one:                         nil,
-		"alice = nötig-0123456789abcdef":          nil,
-		"alice = 0123456789\x00abcdef":            nil,
-		strings.Repeat("# no end\n", maxFile/9+1): nil,
+		one + "\n":                              {"default": one},
+		" " + other:                             {"default": other},
+		"# Alice's\n\nalice = " + one + "\n":    {"alice": one},
+		"alice=" + one + "\r\nbob\t= " + other:  {"alice": one, "bob": other},
+		"alice=" + other:                        {"alice": other},
+		"":                                      nil,
+		"\n# none\n":                            nil,
+		"alice =":                               nil,
+		"two words-that-are-long-enough":        nil,
+		"short":                                 nil,
+		"alice = short":                         nil,
+		"local = " + one:                        nil,
+		"alice = " + one + "\nLocal = " + other: nil,
+		"alice = " + one + "\nalice = " + other: nil,
+		one + "\n" + other:                      nil,
+		one + "\nalice = " + other:              nil,
+		"alice = " + one + " # a comment":       nil,
+		"-alice = " + one:                       nil,
+		"alice = nötig-0123456789abcdef":        nil,
+		"alice = 0123456789\x00abcdef":          nil,
+		strings.Repeat("# no end\n", privatefile.MaxSize/9+1): nil,
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

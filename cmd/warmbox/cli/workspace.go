@@ -13,6 +13,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker"
 	"github.com/warmbox/warmbox/sandbox/hostpath"
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // workspace admits the directory that boxes share with this machine. Without
@@ -40,13 +41,13 @@ func (c *Config) workspace() error {
 // newGuard says what of this machine boxes never have.
 func newGuard() *hostpath.Guard {
 	g := new(hostpath.Guard)
-	g.Home, _ = homeDir() // where there is none, there are no keys to protect
-	for _, place := range []func() (string, error){stateDir, cacheDir, configDir} {
+	g.Home, _ = userdir.Home() // where there is none, there are no keys to protect
+	for _, place := range []func() (string, error){userdir.State, userdir.Cache, userdir.Config} {
 		if own, err := place(); err == nil {
 			g.Own = append(g.Own, own)
 		}
 	}
-	if state, err := stateDir(); err == nil {
+	if state, err := userdir.State(); err == nil {
 		g.Wrote, _ = docker.Written(state) // what cannot be read no program of ours wrote
 	}
 	return g
@@ -63,7 +64,7 @@ func advised(err error) error {
 // inHome reads a path that begins with ~/, which no shell does in a file.
 func inHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		if home, err := homeDir(); err == nil {
+		if home, err := userdir.Home(); err == nil {
 			return filepath.Join(home, rest)
 		}
 	}

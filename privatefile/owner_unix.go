@@ -1,13 +1,12 @@
 //go:build unix
 
-package cli
+package privatefile
 
 import (
 	"os"
 	"syscall"
 )
 
-// owner returns whom a file belongs to.
 func owner(info os.FileInfo) (uid int, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -16,7 +15,6 @@ func owner(info os.FileInfo) (uid int, known bool) {
 	return int(stat.Uid), true
 }
 
-// ownerGroup returns a file's group.
 func ownerGroup(info os.FileInfo) (gid int, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -25,7 +23,6 @@ func ownerGroup(info os.FileInfo) (gid int, known bool) {
 	return int(stat.Gid), true
 }
 
-// linkCount returns how many names a file has.
 func linkCount(info os.FileInfo) (links uint64, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

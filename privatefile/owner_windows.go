@@ -1,8 +1,9 @@
-package cli
+package privatefile
 
 import "os"
 
-// owner has nothing to say: a file's owner has no number here.
+// Windows has no numeric owners and groups.
+
 func owner(os.FileInfo) (uid int, known bool) { return 0, false }
 
 func ownerGroup(os.FileInfo) (gid int, known bool) { return 0, false }

@@ -1,4 +1,4 @@
-package cli
+package privatefile
 
 import (
 	"errors"
@@ -7,18 +7,20 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
 // openUnlinked opens an absolute path. It follows no link in the place of the file,
-// and on the way to it none that another user may have made. It goes from directory
-// to directory, so no link can be put there after it was looked at.
+// and on the way to it none that another user may have made. It opens one directory
+// in the other, so a link cannot be put there after the check.
 func openUnlinked(name string, flags int) (*os.File, error) {
-	w := way{name: filepath.Clean(name)}
-	defer w.leave()
+	w := walk{name: filepath.Clean(name)}
+	defer w.close()
 	fd, err := w.open(flags | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC)
 	switch {
 	case errors.Is(err, unix.ELOOP) && w.links < maxLinks:
-		return nil, refusedLink(w.name, w.name)
+		return nil, linkError(w.name, w.name)
 	case err != nil:
 		if _, bare := errors.AsType[unix.Errno](err); bare {
 			err = &os.PathError{Op: "open", Path: name, Err: err}
@@ -32,37 +34,37 @@ func openUnlinked(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), w.name), nil
 }
 
-// maxLinks is how many links the kernel follows, too.
+// maxLinks is the kernel's own limit of links in a path.
 const maxLinks = 40
 
-// A way is walked to a file.
-type way struct {
+// A walk is on its way from the root to a file.
+type walk struct {
 	name  string
-	dir   int    // where it is; 0: nowhere yet
-	at    string // by which path
+	dir   int    // descriptor of the current directory; 0: none yet
+	at    string // path of it
 	links int
 }
 
-func (w *way) leave() {
+func (w *walk) close() {
 	if w.dir != 0 {
 		unix.Close(w.dir)
 	}
 }
 
-func (w *way) enter(fd int, at string) {
-	w.leave()
+func (w *walk) enter(fd int, at string) {
+	w.close()
 	w.dir, w.at = fd, at
 }
 
-func (w *way) root() error {
-	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (w *walk) root() error {
+	fd, err := hostpath.OpenRoot()
 	if err == nil {
 		w.enter(fd, "/")
 	}
 	return err
 }
 
-func (w *way) open(flags int) (int, error) {
+func (w *walk) open(flags int) (int, error) {
 	if err := w.root(); err != nil {
 		return -1, err
 	}
@@ -81,40 +83,36 @@ func (w *way) open(flags int) (int, error) {
 	return unix.Openat(w.dir, last, flags, 0o600)
 }
 
-// step enters a directory, or returns the parts of the way that a link stands for.
-func (w *way) step(part string) (more []string, err error) {
+// step enters a directory. For a link it returns the components of its target.
+func (w *walk) step(part string) (more []string, err error) {
 	if part == "" || part == "." {
 		return nil, nil
 	}
-	fd, err := unix.Openat(w.dir, part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, stat, err := hostpath.OpenComponent(w.dir, part)
 	if err != nil {
 		return nil, err
 	}
-	var stat unix.Stat_t
-	err = unix.Fstat(fd, &stat)
-	switch {
-	case err != nil:
-	case stat.Mode&unix.S_IFMT == unix.S_IFLNK:
-		defer unix.Close(fd)
-		return w.follow(fd, filepath.Join(w.at, part))
-	case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-		err = unix.ENOTDIR
-	default:
-		w.enter(fd, filepath.Join(w.at, part))
+	at := filepath.Join(w.at, part)
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		w.enter(fd, at)
 		return nil, nil
+	case unix.S_IFLNK:
+		defer unix.Close(fd)
+		return w.follow(fd, at)
 	}
 	unix.Close(fd)
-	return nil, err
+	return nil, unix.ENOTDIR
 }
 
 // follow reads a link that no other user can have made.
-func (w *way) follow(link int, at string) ([]string, error) {
+func (w *walk) follow(link int, at string) ([]string, error) {
 	var dir unix.Stat_t
 	if err := unix.Fstat(w.dir, &dir); err != nil {
 		return nil, err
 	}
 	if dir.Mode&0o022 != 0 || dir.Uid != 0 && int(dir.Uid) != os.Geteuid() {
-		return nil, refusedLink(w.name, at)
+		return nil, linkError(w.name, at)
 	}
 	if w.links++; w.links >= maxLinks {
 		return nil, unix.ELOOP

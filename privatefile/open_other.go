@@ -1,6 +1,6 @@
 //go:build !linux
 
-package cli
+package privatefile
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func openUnlinked(name string, flags int) (*os.File, error) {
 			return nil, err
 		}
 		if uid, known := owner(dir); known && (dir.Mode().Perm()&0o022 != 0 || uid != 0 && uid != os.Geteuid()) {
-			return nil, refusedLink(name, at)
+			return nil, linkError(name, at)
 		}
 	}
 	before, err := os.Lstat(name)
@@ -35,7 +35,7 @@ func openUnlinked(name string, flags int) (*os.File, error) {
 	case err != nil:
 		return nil, &os.PathError{Op: "open", Path: name, Err: errors.Unwrap(err)}
 	case before.Mode()&os.ModeSymlink != 0:
-		return nil, refusedLink(name, name)
+		return nil, linkError(name, name)
 	}
 	f, err := os.OpenFile(name, flags&^os.O_CREATE, 0)
 	if err != nil {
@@ -43,7 +43,7 @@ func openUnlinked(name string, flags int) (*os.File, error) {
 	}
 	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
 		f.Close()
-		return nil, errors.Join(refusedLink(name, name), err)
+		return nil, errors.Join(linkError(name, name), err)
 	}
 	return f, nil
 }
