@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// newAudit opens the record of what was done, nil where none is wanted. It stays
-// open as long as the program runs.
+// newAudit opens the audit file, which stays open while the program runs. It returns
+// nil if none is configured.
 func newAudit(c *Config, log *slog.Logger) (*slog.Logger, error) {
 	if c.AuditFile == "" {
 		return nil, nil
@@ -16,19 +16,19 @@ func newAudit(c *Config, log *slog.Logger) (*slog.Logger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.origin["audit_file"], err)
 	}
-	return slog.New(slog.NewJSONHandler(record{f, log}, nil)), nil
+	return slog.New(slog.NewJSONHandler(auditFile{f, log}, nil)), nil
 }
 
-// A record is a file whose failures somebody hears of: slog tells nobody.
-type record struct {
+// An auditFile logs writes that fail: slog ignores the errors of its writer.
+type auditFile struct {
 	file *os.File
 	log  *slog.Logger
 }
 
-func (r record) Write(p []byte) (int, error) {
+func (r auditFile) Write(p []byte) (int, error) {
 	n, err := r.file.Write(p)
 	if err != nil {
-		r.log.Error("the record of what was done lacks a line", "err", err)
+		r.log.Error("cannot write a line to the audit file", "err", err)
 	}
 	return n, err
 }

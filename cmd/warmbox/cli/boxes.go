@@ -19,8 +19,8 @@ import (
 	"github.com/warmbox/warmbox/userdir"
 )
 
-// newManager makes what the settings describe. It starts nothing and looks for
-// no engine: a client that only asks for the list of tools needs none.
+// newManager returns a manager with these settings. It starts no box and does not
+// look for an engine: a client that only lists the tools needs none.
 func newManager(c *Config, log *slog.Logger) (*sandbox.Manager, error) {
 	logs, err := newLogs(c, log)
 	if err != nil {
@@ -30,7 +30,7 @@ func newManager(c *Config, log *slog.Logger) (*sandbox.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.tellOfEnv(log)
+	c.warnOfEnv(log)
 	audit, err := newAudit(c, log)
 	if err != nil {
 		return nil, err
@@ -47,16 +47,15 @@ func newManager(c *Config, log *slog.Logger) (*sandbox.Manager, error) {
 	}, nil
 }
 
-// signOff lets the launcher of a manager whose boxes are gone end what it does
-// behind its back, and take back the file that says that this program lives.
+// signOff closes the launcher of a closed manager: it ends the launcher's background
+// work and removes the lock file that marks this program as alive.
 func signOff(m *sandbox.Manager) {
 	if l, ok := m.Launcher.(io.Closer); ok {
-		l.Close() // what it cannot take back is swept
+		l.Close() // a later sweep removes what this cannot
 	}
 }
 
-// newRedactor takes the values that are to be masked, and tells of those that it
-// cannot mask.
+// newRedactor masks the configured values, and logs those that it cannot mask.
 func newRedactor(c *Config, log *slog.Logger) *redact.Redactor {
 	values, holes := c.masked()
 	for _, hole := range holes {
@@ -65,16 +64,15 @@ func newRedactor(c *Config, log *slog.Logger) *redact.Redactor {
 	return &redact.Redactor{Values: values}
 }
 
-// newLogs finds where raw logs go, and proves that they can be kept there: a
-// server that finds out with the first command has promised too much. A box
-// must not reach them: they hold what other boxes printed, and its own are
-// evidence.
+// newLogs opens the store of raw logs, and checks that it can write there, so that a
+// server fails at its start and not at the first command. Boxes must not reach the
+// logs: they contain the output of other boxes, and are evidence of their own.
 func newLogs(c *Config, log *slog.Logger) (*rawlog.Store, error) {
 	dir := c.Log.Dir
 	if dir == "" {
 		state, err := userdir.State()
 		if err != nil {
-			return nil, fmt.Errorf("no place for raw logs: %w; set --log-dir, or log.dir in the configuration file", err)
+			return nil, fmt.Errorf("no directory for raw logs: %w; set --log-dir, or log.dir in the configuration file", err)
 		}
 		dir = filepath.Join(state, "logs")
 	}
@@ -94,7 +92,7 @@ func newLogs(c *Config, log *slog.Logger) (*rawlog.Store, error) {
 	return logs, nil
 }
 
-// within reports whether path is dir or below it, wherever symbolic links lead.
+// within reports whether path is dir or below it, after symbolic links are followed.
 func within(dir, path string) bool { return hostpath.Within(dir, path) }
 
 func newLauncher(c *Config, log *slog.Logger) (sandbox.Launcher, error) {
@@ -104,17 +102,18 @@ func newLauncher(c *Config, log *slog.Logger) (sandbox.Launcher, error) {
 	case "process":
 		return newProcess(log)
 	}
-	return nil, fmt.Errorf("there is no backend %q", c.Backend)
+	return nil, fmt.Errorf("unknown backend %q", c.Backend)
 }
 
+// NewDocker returns a launcher with these settings. It does not connect to the engine.
 func NewDocker(c *Config, log *slog.Logger) (*docker.Launcher, error) {
 	state, err := userdir.State()
 	if err != nil && c.Workspace == "" {
-		return nil, fmt.Errorf("no place for workspaces: %w; name one with --workspace, or set XDG_STATE_HOME", err)
+		return nil, fmt.Errorf("no directory for workspaces: %w; set --workspace, or XDG_STATE_HOME", err)
 	}
 	cache, err := userdir.Cache()
 	if err != nil {
-		return nil, fmt.Errorf("no place for a cache: %w; set XDG_CACHE_HOME", err)
+		return nil, fmt.Errorf("no directory for the cache: %w; set XDG_CACHE_HOME", err)
 	}
 	return docker.New(docker.Config{
 		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp, Runtime: c.Runtime, OwnIDs: c.UserNS == "auto",
@@ -126,14 +125,14 @@ func NewDocker(c *Config, log *slog.Logger) (*docker.Launcher, error) {
 func newProcess(log *slog.Logger) (*launch.Process, error) {
 	state, err := userdir.State()
 	if err != nil {
-		return nil, fmt.Errorf("no place for workspaces: %w; set XDG_STATE_HOME", err)
+		return nil, fmt.Errorf("no directory for workspaces: %w; set XDG_STATE_HOME", err)
 	}
 	log.Warn("the process backend isolates nothing: commands run on this host, as the user who runs warmbox")
 	return &launch.Process{Agent: launch.OwnAgent, Workspaces: workspaces(state)}, nil
 }
 
 func boxSpec(c *Config) sandbox.Spec {
-	env, _ := c.environment() // it was checked when it was read
+	env, _ := c.environment() // check has refused errors
 	return sandbox.Spec{
 		Env:   env,
 		Image: c.Images.Default, Network: c.Network, User: c.User,
@@ -148,13 +147,13 @@ func newTools(c *Config, m *sandbox.Manager, log *slog.Logger) (*tools.Set, erro
 		Limits: excerpt.Limits{Whole: int(c.Output.Whole), Cut: int(c.Output.Excerpt)}, MaxBytes: int(c.Output.Max),
 		RunOn: c.Exec.OnDisconnect == "run-on", Terse: c.Summary.Provider == "none",
 	}
-	asked, err := newModel(c)
+	summarizer, err := newModel(c)
 	switch {
-	case asked == nil: // a nil pointer in an interface would be no nil
-	case asked.Ask == nil:
-		set.Sampler = asked
+	case summarizer == nil: // a nil pointer in an interface is not nil
+	case summarizer.Ask == nil:
+		set.Sampler = summarizer
 	default:
-		set.Model = asked
+		set.Model = summarizer
 	}
 	return set, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -13,8 +14,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/policy"
 )
 
-// check holds the values against what they may be, so that nobody behind it
-// needs to. The error names where the value came from.
+// check validates all values, so no later code needs to. The error names the source
+// of the value.
 func (c *Config) check() error {
 	for _, r := range slices.Concat(c.rules(), c.summaryRules(), c.httpRules()) {
 		if r.err != nil {
@@ -24,6 +25,7 @@ func (c *Config) check() error {
 	return nil
 }
 
+// A rule is the result of one check of a setting.
 type rule struct {
 	key string
 	err error
@@ -83,7 +85,7 @@ func (c *Config) rules() []rule {
 	}
 }
 
-// poolImages finds an image that could never stand ready.
+// poolImages refuses an image that calls may not name.
 func (c *Config) poolImages() error {
 	for _, name := range c.Pool.Images {
 		if name != c.Images.Default && !policy.Image(c.Images.Allow, name) {
@@ -109,13 +111,13 @@ func between[T int | int64 | float64 | size | time.Duration](value, least, most 
 
 func notEmpty(value string) error {
 	if value == "" {
-		return fmt.Errorf("it cannot be empty")
+		return errors.New("must not be empty")
 	}
 	return nil
 }
 
-// makeAbsolute resolves a path against the directory that the program was
-// started in, and looks whether what it names is there.
+// makeAbsolute resolves a path against the working directory, and checks that it
+// exists and has the right kind.
 func (c *Config) makeAbsolute(path *string, is func(os.FileInfo) bool, what string) (err error) {
 	if *path == "" {
 		return nil
@@ -130,7 +132,7 @@ func (c *Config) makeAbsolute(path *string, is func(os.FileInfo) bool, what stri
 	return err
 }
 
-// seccomp looks for the profile where a file is meant and not the engine's.
+// seccomp checks that the profile exists, unless the engine's is chosen.
 func (c *Config) seccomp() error {
 	if c.Seccomp == docker.EngineSeccomp {
 		return nil
@@ -146,7 +148,7 @@ func validUser(user string) error {
 		return nil
 	}
 	if n, err := fmt.Sscanf(user, "%d:%d", &uid, &gid); n != 2 || err != nil || fmt.Sprintf("%d:%d", uid, gid) != user {
-		return fmt.Errorf("%q is not a user and a group by their numbers, such as 1000:1000", user)
+		return fmt.Errorf("%q is not a numeric user and group; write it like 1000:1000", user)
 	}
 	return nil
 }
@@ -154,29 +156,28 @@ func validUser(user string) error {
 func validGlobs(list []string) error {
 	for _, entry := range list {
 		if !policy.ValidGlob(entry) {
-			return fmt.Errorf("%q is not a pattern that can be read; write it such as golang:* or ghcr.io/acme/*", entry)
+			return fmt.Errorf("%q is not a valid pattern; write it like golang:* or ghcr.io/acme/*", entry)
 		}
 	}
 	return nil
 }
 
-// everything is the list of who means it: all may run.
-const everything = "*"
+// anyCommand is the list that explicitly allows everything.
+const anyCommand = "*"
 
-// commands are the lists of what may run.
+// Lists are the lists of commands that may and may not run.
 func (c *Config) Lists() policy.Commands {
 	l := c.Commands
-	if slices.Equal(l.Allow, []string{everything}) {
+	if slices.Equal(l.Allow, []string{anyCommand}) {
 		l.Allow = nil
 	}
 	return policy.Commands{Allow: l.Allow, Deny: l.Deny, Release: l.Release, Examples: l.Examples}
 }
 
-// confined sees that something stands between a model and this machine: a box,
-// or a list.
+// confined requires a box or a list of commands between a model and this machine.
 func (c *Config) confined() error {
 	if c.Backend == "process" && len(c.Commands.Allow) == 0 {
-		return fmt.Errorf("the process backend isolates nothing, so that it needs a list of the commands that may run; set --exec-whitelist, \"default\" for the usual ones or \"*\" for all, or use the docker backend")
+		return errors.New("the process backend isolates nothing, so it needs a list of the commands that may run; set --exec-whitelist to \"default\" for the usual ones or to \"*\" for all, or use the docker backend")
 	}
 	return nil
 }

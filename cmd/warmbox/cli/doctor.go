@@ -19,15 +19,15 @@ import (
 func doctorCommand() Command {
 	return Command{
 		Name:  "doctor",
-		Short: "looks at all that warmbox needs, and says what to do about what is missing",
-		Long: "Looks at all that warmbox needs: the engine, the image, the agent, limits, directories. Then it starts a box and\n" +
-			"runs a command in it. Each line says ok, warn or fail, and what to do. It exits with 1 if anything failed.",
+		Short: "checks everything that warmbox needs, and says how to fix what is missing",
+		Long: "Checks everything that warmbox needs: the engine, the image, the agent, limits, directories. Then it starts a\n" +
+			"box and runs a command in it. Each line says ok, warn or fail, and what to do. It exits with 1 if a check failed.",
 		Run: examine,
 	}
 }
 
-// A doctor looks at one thing after the other and tells of each at once: the
-// next one may take its time.
+// A doctor runs its checks one after the other and prints each result at once, since
+// the next check may be slow.
 type doctor struct {
 	*Call
 	out    io.Writer
@@ -38,17 +38,17 @@ func examine(ctx context.Context, c *Call) error {
 	d := &doctor{Call: c, out: c.Stdout}
 	d.checkConfig()
 	d.checkSecrets()
-	logsKept := d.checkLogs()
+	logsOK := d.checkLogs()
 	d.checkSummary(ctx)
 	d.checkHTTP()
 	ready := true
 	if c.Config.Backend == "docker" {
 		ready = d.checkEngine(ctx)
 	} else {
-		d.warn("backend", "process isolates nothing: commands run on this machine, as this user", "use --backend docker where an engine is at hand")
+		d.warn("backend", "process isolates nothing: commands run on this machine, as this user", "use --backend docker if an engine is available")
 		ready = d.checkAgent(ctx, runtime.GOARCH)
 	}
-	if ready && logsKept {
+	if ready && logsOK {
 		d.checkBox(ctx)
 	}
 	if d.failed {
@@ -80,16 +80,16 @@ func (d *doctor) say(verdict, about, what, try string) {
 func (d *doctor) checkConfig() {
 	d.ok("version", "warmbox "+Version())
 	if d.Config.file == "" {
-		d.ok("config", "no configuration file, so the defaults hold")
+		d.ok("config", "no configuration file, so the defaults apply")
 	} else {
 		d.ok("config", "read from "+d.Config.file)
 	}
 	for name, meant := range misspelt() {
-		d.warn("config", "the environment variable "+name+" means nothing", "did you mean "+meant+"?")
+		d.warn("config", "unknown environment variable "+name, "did you mean "+meant+"?")
 	}
 }
 
-// checkSecrets tells of settings that mask nothing.
+// checkSecrets reports settings for which nothing is masked.
 func (d *doctor) checkSecrets() {
 	values, holes := d.Config.masked()
 	for _, hole := range holes {
@@ -107,7 +107,7 @@ func (d *doctor) checkLogs() bool {
 		d.fail("logs", err)
 		return false
 	}
-	d.ok("logs", "raw logs are kept in "+logs.Dir)
+	d.ok("logs", "raw logs are stored in "+logs.Dir)
 	return true
 }
 
@@ -125,7 +125,7 @@ func (d *doctor) checkAgent(ctx context.Context, arch string) bool {
 	return true
 }
 
-// checkEngine reports whether a box can be tried.
+// checkEngine reports whether a trial box can start.
 func (d *doctor) checkEngine(ctx context.Context) bool {
 	launcher, err := NewDocker(d.Config, d.Log)
 	var e docker.Engine
@@ -158,35 +158,36 @@ func (d *doctor) checkRunc(e docker.Engine) {
 	}
 }
 
-// sharedQuotas is what the kernel counts for a user and no limit of a box can divide.
-const sharedQuotas = "the kernel counts inotify instances and the memory of pipes for a user, so commands can use up what that user has of them, here and in other boxes"
+// sharedQuotas names what the kernel counts per user, where a limit of a box has no
+// effect.
+const sharedQuotas = "the kernel counts inotify instances and pipe memory per user, so commands can use up that user's share of them, here and in other boxes"
 
-// checkUsers tells where users of boxes are not the same on this machine, and what
-// boxes and the user here share where they are.
+// checkUsers reports how user ids of boxes map to this machine, and what boxes share
+// with the user here if they are the same.
 func (d *doctor) checkUsers(e docker.Engine) {
 	switch {
 	case e.Rootless:
 		d.ok("users", "the engine is rootless: commands are user 0 of its user name space, and on this machine the user who runs it")
 	case e.FirstUID != 0:
-		d.ok("users", fmt.Sprintf("the engine maps user ids: user 1000 of a box is user %d of this machine, and needs to write to the workspace", e.FirstUID+1000))
+		d.ok("users", fmt.Sprintf("the engine maps user ids: user 1000 of a box is user %d of this machine, and needs write access to the workspace", e.FirstUID+1000))
 	case e.UserNS:
-		d.ok("users", "the engine maps user ids: a box's user is another one on this machine, and needs to write to the workspace")
+		d.ok("users", "the engine maps user ids: the user of a box is a different user of this machine, and needs write access to the workspace")
 	case e.Podman && d.Config.UserNS != "auto":
-		d.say("ok", "users", "a box's user is the same one on this machine; "+sharedQuotas,
-			`userns = "auto" gives each box ids of its own, all but its user's, so what boxes write still belongs to that one; inotify instances of all boxes then count for the engine's user together`)
+		d.say("ok", "users", "the user of a box is the same user of this machine; "+sharedQuotas,
+			`userns = "auto" gives each box its own ids except for its user, so files that boxes write still belong to that user; inotify instances of all boxes then count together for the engine's user`)
 	case !e.Podman:
-		d.say("ok", "users", "a box's user is the same one on this machine; "+sharedQuotas,
-			`to keep them from your user, set "userns-remap": "default" in the engine's daemon.json and restart it, which hides its images and containers. User 1000 of a box is then user 101000 or so here: `+
-				`what boxes write belongs to that one, and a workspace must let it write, e.g. setfacl -R -m u:101000:rwX,d:u:101000:rwX DIR, with user = "1000:1000". `+
-				`Boxes still share the memory of pipes with each other, and inotify instances with each other and with root`)
+		d.say("ok", "users", "the user of a box is the same user of this machine; "+sharedQuotas,
+			`to separate them from your user, set "userns-remap": "default" in the engine's daemon.json and restart it, which hides its images and containers. User 1000 of a box is then user 101000 or so here: `+
+				`files that boxes write belong to that user, who needs write access to the workspace, e.g. setfacl -R -m u:101000:rwX,d:u:101000:rwX DIR, with user = "1000:1000". `+
+				`Boxes still share pipe memory with each other, and inotify instances with each other and with root`)
 	}
 }
 
 func (d *doctor) checkLimits(e docker.Engine) {
 	cgroup := fmt.Sprintf("cgroup v%s (%s)", e.Cgroup, e.CgroupDriver)
 	if len(e.Unlimited) > 0 {
-		d.warn("limits", cgroup+" does not enforce limits of "+strings.Join(e.Unlimited, ", ")+": a box can take more of them than it should",
-			"have the kernel or the init system delegate these controllers to the engine")
+		d.warn("limits", cgroup+" does not enforce limits of "+strings.Join(e.Unlimited, ", ")+": a box can use more of them than configured",
+			"configure the kernel or the init system to delegate these controllers to the engine")
 		return
 	}
 	d.ok("limits", cgroup+" enforces memory, swap, CPUs and processes")
@@ -200,17 +201,17 @@ func (d *doctor) checkImage(e docker.Engine) bool {
 	case err != nil:
 		d.fail("image", err)
 	default:
-		d.warn("image", e.Image+" is not on the engine; the first box pulls it, and starts later by that time", "docker pull "+e.Image)
+		d.warn("image", e.Image+" is not on the engine; the first box pulls it, and starts that much later", "docker pull "+e.Image)
 	}
 	return false
 }
 
-// boxPatience bounds the trial: a box takes well under a second to start.
-const boxPatience = 30 * time.Second
+// trialTimeout bounds the trial. A box usually starts in well under a second.
+const trialTimeout = 30 * time.Second
 
-// checkBox starts a box the way that a client would, and runs a command.
+// checkBox starts a box as a client would, and runs commands in it.
 func (d *doctor) checkBox(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, boxPatience)
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
 	manager, err := newManager(d.Config, d.Log)
 	if err != nil {
@@ -238,32 +239,32 @@ func (d *doctor) checkBox(ctx context.Context) {
 	d.checkWorkspace(ctx, box)
 }
 
-// checkWorkspace finds out whether commands may write where they work: a
-// directory that root made is not theirs.
+// checkWorkspace checks that commands can write to the workspace. They cannot if root
+// created the directory.
 func (d *doctor) checkWorkspace(ctx context.Context, box *sandbox.Box) {
 	exit, err := try(ctx, box, "test -w .")
 	switch {
 	case err != nil:
 		d.fail("workspace", err)
 	case d.Config.WorkspaceMode == "ro":
-		d.ok("workspace", box.Place.Workspace+", to be read only")
+		d.ok("workspace", box.Place.Workspace+", read-only")
 	case exit.Code != 0:
-		d.warn("workspace", "commands cannot write to "+box.Place.Workspace, "give it to the user that they run as: chown -R 1000:1000 "+box.Place.Workspace)
+		d.warn("workspace", "commands cannot write to "+box.Place.Workspace, "chown it to the user that they run as: chown -R 1000:1000 "+box.Place.Workspace)
 	case d.Config.Workspace == "":
-		d.ok("workspace", "each box gets one of its own in "+filepath.Dir(box.Place.Workspace))
+		d.ok("workspace", "each box gets its own in "+filepath.Dir(box.Place.Workspace))
 	default:
 		d.ok("workspace", box.Place.Workspace)
 	}
 }
 
-// fastest runs a command that does nothing a few times: the first one pays for
-// what later ones find ready.
+// fastest returns the shortest time of several runs of true: the first run has costs
+// that later ones have not.
 func fastest(ctx context.Context, box *sandbox.Box) (best time.Duration, err error) {
 	const times = 5
 	for range times {
 		exit, err := try(ctx, box, "true")
 		if err == nil && exit.Code != 0 {
-			err = fmt.Errorf("a command that does nothing ended with %s, code %d", exit.Status, exit.Code)
+			err = fmt.Errorf("the command true ended with status %s, exit code %d", exit.Status, exit.Code)
 		}
 		if err != nil {
 			return 0, err
@@ -276,7 +277,7 @@ func fastest(ctx context.Context, box *sandbox.Box) (best time.Duration, err err
 }
 
 func try(ctx context.Context, box *sandbox.Box, cmd string) (sandbox.Exit, error) {
-	run, err := box.Exec(ctx, sandbox.Command{Cmd: cmd, Timeout: boxPatience})
+	run, err := box.Exec(ctx, sandbox.Command{Cmd: cmd, Timeout: trialTimeout})
 	if err != nil {
 		return sandbox.Exit{}, err
 	}

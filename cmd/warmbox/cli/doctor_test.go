@@ -26,11 +26,11 @@ func TestDoctorsVerdicts(t *testing.T) {
 		},
 		"users as on this machine": {
 			look: func(d *doctor) { d.checkUsers(docker.Engine{}) },
-			want: []string{"ok    users      a box's user is the same one on this machine; the kernel counts inotify", `"userns-remap": "default"`, "what boxes write belongs to that one", "and with root"},
+			want: []string{"ok    users      the user of a box is the same user of this machine; the kernel counts inotify", `"userns-remap": "default"`, "files that boxes write belong to that user", "and with root"},
 		},
 		"users as on this machine, with Podman": {
 			look: func(d *doctor) { d.checkUsers(docker.Engine{Podman: true}) },
-			want: []string{"ok    users      a box's user is the same one on this machine; the kernel counts inotify", `→ userns = "auto" gives each box ids of its own`},
+			want: []string{"ok    users      the user of a box is the same user of this machine; the kernel counts inotify", `→ userns = "auto" gives each box its own ids`},
 		},
 		"ids of each box's own, with Podman": {
 			look: func(d *doctor) {
@@ -48,13 +48,13 @@ func TestDoctorsVerdicts(t *testing.T) {
 		},
 		"users of the engine's, it does not say which": {
 			look: func(d *doctor) { d.checkUsers(docker.Engine{UserNS: true}) },
-			want: []string{"ok    users      the engine maps user ids: a box's user is another one"},
+			want: []string{"ok    users      the engine maps user ids: the user of a box is a different user"},
 		},
 		"limits that do not hold": {
 			look: func(d *doctor) {
 				d.checkLimits(docker.Engine{Cgroup: "2", CgroupDriver: "systemd", Unlimited: []string{"CPUs", "memory"}})
 			},
-			want: []string{"warn  limits     cgroup v2 (systemd) does not enforce limits of CPUs, memory", "→ have the kernel"},
+			want: []string{"warn  limits     cgroup v2 (systemd) does not enforce limits of CPUs, memory", "→ configure the kernel"},
 		},
 		"no image of ours": {
 			look: func(d *doctor) { d.checkImage(docker.Engine{Image: "warmbox/sandbox:full"}) },

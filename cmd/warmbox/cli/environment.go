@@ -14,14 +14,13 @@ import (
 	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
-// maxEnvironment bounds what the configuration adds to the environment of
-// commands. It comes to a box in one message, with what start adds.
+// maxEnvironment bounds the variables that the configuration adds to the environment
+// of commands. A box receives them in one message, with those of the start call.
 const maxEnvironment = 12 << 10
 
-// environment is what every command sees besides the few variables that are
-// warmbox's own: [env], and the secrets that are given away. It goes to the agent
-// with its first message, so that it is on no disk, in no command line and in
-// nothing that the engine tells.
+// environment returns the variables for every command, besides the few that warmbox
+// sets itself: [env] and [secrets.give]. The agent receives them in its first message,
+// so they appear on no disk, in no command line and in nothing that the engine reports.
 func (c *Config) environment() (map[string]string, error) {
 	env := maps.Clone(c.Env)
 	if env == nil {
@@ -36,73 +35,73 @@ func (c *Config) environment() (map[string]string, error) {
 	}
 	written, err := json.Marshal(env)
 	if err == nil && len(written) > maxEnvironment {
-		err = fmt.Errorf("the variables for commands have %d bytes, more than the %d that fit", len(written), maxEnvironment)
+		err = fmt.Errorf("the variables for commands have %d bytes, and the maximum is %d", len(written), maxEnvironment)
 	}
 	return env, err
 }
 
-// secret reads a value from where it is said to be: "env:NAME", a variable of
-// warmbox itself, or "file:PATH".
+// secret reads a value from its source: "env:NAME", a variable of warmbox itself, or
+// "file:PATH".
 func (c *Config) secret(from string) (value string, err error) {
 	kind, where, _ := strings.Cut(from, ":")
 	switch kind {
 	case "env":
 		if where == "" {
-			return "", errors.New(`the name of a variable is missing behind "env:"`)
+			return "", errors.New(`"env:" needs the name of a variable after it`)
 		}
 		value = os.Getenv(where)
 	case "file":
 		if where == "" {
-			return "", errors.New(`the path is missing behind "file:"`)
+			return "", errors.New(`"file:" needs a path after it`)
 		}
 		value, err = c.private().Read(inHome(where))
 	default:
-		return "", errors.New(`say where it is, "env:NAME" or "file:PATH"; a value itself does not belong into a configuration`)
+		return "", errors.New(`write "env:NAME" or "file:PATH"; the value itself does not belong in a configuration`)
 	}
 	value = strings.TrimRight(value, "\r\n")
 	if err == nil && value == "" {
-		err = fmt.Errorf("there is nothing in %s", from)
+		err = fmt.Errorf("%s has no value", from)
 	}
 	if strings.ContainsRune(value, 0) {
-		err = fmt.Errorf("there is a NUL byte in %s, which no variable can have", from)
+		err = fmt.Errorf("%s contains a NUL byte, which no variable can hold", from)
 	}
 	return value, err
 }
 
-// tellOfEnv says which variables of [env] a list would not let commands set. They
-// are not refused: whoever writes the list may know why, and to release them
-// would let the commands set them too.
-func (c *Config) tellOfEnv(log *slog.Logger) {
+// warnOfEnv logs the variables of [env] that the list of commands does not let commands
+// set. They are not refused: the author of the configuration may have a reason, and
+// commands.release would let the commands set them too.
+func (c *Config) warnOfEnv(log *slog.Logger) {
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if c.Lists().CheckEnv(map[string]string{name: c.Env[name]}) != nil {
-			log.Warn("a variable in env may choose what code commands run, whatever the list of commands says", "name", name)
+			log.Warn("a variable in env can choose what code commands run, which the list of commands does not check", "name", name)
 		}
 	}
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// validNames sees that a table's keys can be variables.
+// validNames checks that the keys of a table are names of variables.
 func validNames(table map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		if !variableName.MatchString(name) {
-			return fmt.Errorf("%q cannot be the name of a variable", name)
+			return fmt.Errorf("%q is not a valid name of a variable", name)
 		}
 	}
 	return nil
 }
 
-// masked returns the values that no reply shows, and says of which settings in [secrets]
-// nothing is masked.
+// masked returns the values that no reply shows, and a sentence for each setting in
+// [secrets] for which nothing is masked.
 func (c *Config) masked() (values, holes []string) {
 	add := func(what, value string) {
 		if value = strings.TrimSpace(value); len(value) >= redact.MinValue {
 			values = append(values, value)
 			return
 		}
-		holes = append(holes, fmt.Sprintf("%s has %d bytes, so replies show it; only values of %d bytes and more are masked", what, len(value), redact.MinValue))
+		holes = append(holes, fmt.Sprintf("%s has %d bytes, so replies show it; only values of at least %d bytes are masked", what, len(value), redact.MinValue))
 	}
-	env, _ := c.environment() // it was checked when it was read
+	env, _ := c.environment() // check has refused errors
 	for _, name := range slices.Sorted(maps.Keys(c.Secrets.Give)) {
 		add("secrets.give: the value of "+name, env[name])
 	}
@@ -121,24 +120,24 @@ func (c *Config) masked() (values, holes []string) {
 	return values, holes
 }
 
-// maskedNames sees that secrets.env has names of variables.
+// maskedNames checks that secrets.env has names of variables.
 func (c *Config) maskedNames() error {
 	for _, name := range c.Secrets.Env {
 		if !variableName.MatchString(name) {
-			return fmt.Errorf("%q cannot be the name of a variable", name)
+			return fmt.Errorf("%q is not a valid name of a variable", name)
 		}
 	}
 	return nil
 }
 
-// givenSecrets sees that they are there, and that no name is given twice.
+// givenSecrets checks that their values exist, and that no name is also in [env].
 func (c *Config) givenSecrets() error {
 	if err := validNames(c.Secrets.Give); err != nil {
 		return err
 	}
 	for name := range c.Secrets.Give {
 		if _, twice := c.Env[name]; twice {
-			return fmt.Errorf("%s is in [env] too; leave one of them out", name)
+			return fmt.Errorf("%s is also in [env]; remove one of them", name)
 		}
 	}
 	_, err := c.environment()

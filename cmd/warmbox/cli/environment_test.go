@@ -20,7 +20,7 @@ func TestPlacesOfSecrets(t *testing.T) {
 		t.Errorf("%q, %v", value, err)
 	}
 	for from, want := range map[string]string{
-		"file:": `the path is missing behind "file:"`, "env:": `the name of a variable is missing behind "env:"`,
+		"file:": `"file:" needs a path after it`, "env:": `"env:" needs the name of a variable after it`,
 		"file:~/y": filepath.Join(home, "y") + " does not exist",
 	} {
 		if _, err := c.secret(from); err == nil || !strings.Contains(err.Error(), want) {

@@ -20,14 +20,14 @@ func execCommand() Command {
 	var asJSON bool
 	return Command{
 		Name: "exec", Arguments: "-- CMD…",
-		Short: "runs one command in a box, and prints what a model would see",
-		Long: "Runs one command in a box of its own, the way that a model's call does, and prints the text that the model\n" +
-			"would get. One word is a line for the shell; several are a program and its arguments. Standard input is passed\n" +
-			"on unless it is a terminal.\n\n" +
+		Short: "runs one command in a box, and prints what a model would read",
+		Long: "Runs one command in a box of its own, as a model's call does, and prints the text that the model would\n" +
+			"receive. One argument is a shell command line; several are a program and its arguments. Standard input is\n" +
+			"passed on unless it is a terminal.\n\n" +
 			"  warmbox exec -- 'ls | wc -l'\n" +
 			"  warmbox exec --workspace . -- go test ./...\n\n" +
-			"It exits as the command does: with its code, or with 128 and the number of the signal that ended it. It exits\n" +
-			"with 124 if the command took too long, and with 125 if it could not be run to its end.",
+			"It exits with the exit code of the command, or with 128 plus the number of the signal that ended it. It exits\n" +
+			"with 124 if the command exceeded its time limit, and with 125 if it could not be run to its end.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.BoolVar(&asJSON, "json", false, "print the structured result instead of the text")
 		},
@@ -49,10 +49,10 @@ func execCommand() Command {
 
 func execOnce(ctx context.Context, c *Call) (tools.ExecResult, error) {
 	c.warnOfVariables()
-	var news heldNews
+	var changes delayedChanges
 	log := c.Log
 	if c.Config.Log.File == "" {
-		log = slog.New(newsHolder{c.Log.Handler(), &news})
+		log = slog.New(changesHandler{c.Log.Handler(), &changes})
 	}
 	manager, err := newManager(c.Config, log)
 	if err != nil {
@@ -60,7 +60,7 @@ func execOnce(ctx context.Context, c *Call) (tools.ExecResult, error) {
 	}
 	defer signOff(manager)
 	defer manager.Close()
-	// The box is started first, for somebody who looks on while it takes long.
+	// The box is started before the command, to print the progress of a slow start.
 	progress := func(line string) { fmt.Fprintln(c.Stderr, line) }
 	if _, err := manager.DefaultBox(ctx, sandbox.Owner{}, progress); err != nil {
 		return tools.ExecResult{}, err
@@ -69,28 +69,28 @@ func execOnce(ctx context.Context, c *Call) (tools.ExecResult, error) {
 	if err != nil {
 		return tools.ExecResult{}, err
 	}
-	// Nobody asks again for a command that still runs, so this call waits for
-	// its end.
+	// No later call can ask for a command that still runs, so this one waits for its
+	// end.
 	set.Wait = time.Duration(c.Config.Exec.Timeout) + time.Minute
 	r, err := set.Exec(ctx, sandbox.Owner{}, tools.ExecArgs{Cmd: commandLine(c.Args)}, c.passedInput())
-	news.release(len(r.Changed) == 0)
+	changes.release(len(r.Changed) == 0)
 	return r, err
 }
 
-// heldNews are the lines of the log that tell of changed files. The result tells of
-// them too, to the same person: they are held until it is known whether it does.
-type heldNews struct {
-	mu    sync.Mutex
-	over  bool
-	lines []func() error
+// delayedChanges holds back the log lines about changed files. The result reports the
+// same changes to the same user, so the lines are written only if it does not.
+type delayedChanges struct {
+	mu       sync.Mutex
+	released bool
+	lines    []func() error
 }
 
-// release writes what was held, or drops it. What comes later is written.
-func (n *heldNews) release(write bool) {
-	n.mu.Lock()
-	lines := n.lines
-	n.over, n.lines = true, nil
-	n.mu.Unlock()
+// release writes the lines, or drops them. Later lines are written at once.
+func (d *delayedChanges) release(write bool) {
+	d.mu.Lock()
+	lines := d.lines
+	d.released, d.lines = true, nil
+	d.mu.Unlock()
 	for _, line := range lines {
 		if write {
 			line()
@@ -98,34 +98,40 @@ func (n *heldNews) release(write bool) {
 	}
 }
 
-type newsHolder struct {
-	slog.Handler
-	news *heldNews
+// hold reports whether it holds a line back.
+func (d *delayedChanges) hold(line func() error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.released {
+		d.lines = append(d.lines, line)
+	}
+	return !d.released
 }
 
-func (h newsHolder) Handle(ctx context.Context, r slog.Record) error {
-	h.news.mu.Lock()
-	hold := r.Message == sandbox.ChangesMessage && !h.news.over
-	if hold {
-		h.news.lines = append(h.news.lines, func() error { return h.Handler.Handle(ctx, r) })
-	}
-	h.news.mu.Unlock()
-	if hold {
+// A changesHandler passes log lines on, those about changed files through changes.
+type changesHandler struct {
+	slog.Handler
+	changes *delayedChanges
+}
+
+func (h changesHandler) Handle(ctx context.Context, r slog.Record) error {
+	line := func() error { return h.Handler.Handle(ctx, r) }
+	if r.Message == sandbox.ChangesMessage && h.changes.hold(line) {
 		return nil
 	}
-	return h.Handler.Handle(ctx, r)
+	return line()
 }
 
-func (h newsHolder) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return newsHolder{h.Handler.WithAttrs(attrs), h.news}
+func (h changesHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return changesHandler{h.Handler.WithAttrs(attrs), h.changes}
 }
 
-func (h newsHolder) WithGroup(name string) slog.Handler {
-	return newsHolder{h.Handler.WithGroup(name), h.news}
+func (h changesHandler) WithGroup(name string) slog.Handler {
+	return changesHandler{h.Handler.WithGroup(name), h.changes}
 }
 
-// execFailure returns what is left to say about an error. A program that reads
-// JSON gets that error as a model would, and nothing is left.
+// execFailure returns the error to print. With --json it prints the error in the form
+// that a model receives, and returns nil.
 func (c *Call) execFailure(err error, asJSON bool) error {
 	if !asJSON {
 		return err
@@ -155,7 +161,7 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// exitCode makes the program end as the command did.
+// exitCode makes the program exit with the code of the command.
 func exitCode(r tools.ExecResult) error {
 	code := exitExec
 	switch {
@@ -170,7 +176,7 @@ func exitCode(r tools.ExecResult) error {
 	return &codeError{code: code}
 }
 
-// commandLine makes one line for the shell of the words of a command.
+// commandLine returns a shell command line. A single word is one already.
 func commandLine(words []string) string {
 	if len(words) == 1 {
 		return words[0]

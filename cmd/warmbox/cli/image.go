@@ -11,7 +11,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker"
 )
 
-// ownImages begins the names of the images that this command builds.
+// ownImages is the prefix of the images that image build makes.
 const ownImages = "warmbox/sandbox:"
 
 func imageBuildCommand() Command {
@@ -20,14 +20,14 @@ func imageBuildCommand() Command {
 	return Command{
 		Name: "image build", Loud: true,
 		Short: "builds the image that boxes run in",
-		Long: "Builds the image that boxes run in, from a Dockerfile that warmbox carries. The target slim has the usual\n" +
-			"command line tools, git, Python, a C compiler and make; full has Go, Node and what it takes to work with data\n" +
-			"and office documents besides.",
+		Long: "Builds the image that boxes run in, from a Dockerfile that is part of warmbox. The target slim has the usual\n" +
+			"command line tools, git, Python, a C compiler and make. full adds Go, Node, and tools for data and office\n" +
+			"documents.",
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&build.Target, "target", "slim", "which image to build: `slim|full` (default slim)")
-			fs.StringVar(&build.Base, "base", "", "the Debian 12 `IMAGE` to build it on (default debian:bookworm-slim)")
-			fs.StringVar(&packages, "packages", "", "a `LIST` of more Debian packages to install in it, such as \"ffmpeg golang\"")
-			fs.StringVar(&build.Tag, "tag", "", "its `NAME` (default warmbox/sandbox:TARGET)")
+			fs.StringVar(&build.Target, "target", "slim", "target to build: `slim|full` (default slim)")
+			fs.StringVar(&build.Base, "base", "", "Debian 12 `IMAGE` to build it on (default debian:bookworm-slim)")
+			fs.StringVar(&packages, "packages", "", "`LIST` of additional Debian packages, such as \"ffmpeg golang\"")
+			fs.StringVar(&build.Tag, "tag", "", "`NAME` of the image (default warmbox/sandbox:TARGET)")
 		},
 		Run: func(ctx context.Context, c *Call) error {
 			build.Packages = list(strings.ReplaceAll(packages, " ", ","))

@@ -16,10 +16,9 @@ func listCommand() Command {
 	return Command{
 		Name:  "list",
 		Short: "lists the boxes of all warmbox servers of this user on this machine",
-		Long: "Lists the boxes on the engine that servers of this user on this machine started, the youngest first, with what\n" +
-			"each bears as a name, whether the server that has it is alive, and how long it is kept where none has it.\n" +
-			"Boxes of other machines and users on the same engine are not shown, nor those of servers with another state\n" +
-			"directory ($XDG_STATE_HOME).",
+		Long: "Lists the boxes on the engine that servers of this user on this machine started, newest first: the name of\n" +
+			"each, whether its server is alive, and how long a persistent box stays detached. Boxes of other machines and\n" +
+			"users on the same engine are not shown, nor those of servers with another state directory ($XDG_STATE_HOME).",
 		Run: func(ctx context.Context, c *Call) error {
 			launcher, err := c.engine()
 			if err != nil {
@@ -35,7 +34,7 @@ func listCommand() Command {
 	}
 }
 
-// engine returns the launcher of a command that looks after boxes of any server.
+// engine returns the launcher of a command about the boxes of all servers.
 func (c *Call) engine() (*docker.Launcher, error) {
 	if c.Config.Backend != "docker" {
 		return nil, Usagef("%s needs the docker backend; boxes of the %s backend end with their server", c.Name, c.Config.Backend)
@@ -65,7 +64,7 @@ func describeBoxes(boxes []docker.Standing, now time.Time) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// short writes a duration in its largest unit that is not too coarse.
+// short writes a duration in the largest unit of which it has at least two.
 func short(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

@@ -20,16 +20,16 @@ import (
 	"github.com/warmbox/warmbox/userdir"
 )
 
-// config is the settings of one start of the program, and where they came from.
+// A Config is the settings of one run of the program, and their sources.
 type Config struct {
 	settings
-	file   string            // the file that was read, "" for none
-	origin map[string]string // by key, in words; a default has none
-	paths  *hostpath.Guard   // of this machine, that boxes have
+	file   string            // the file that was read, "" if none
+	origin map[string]string // source of each setting that is not a default, by key, for messages
+	paths  *hostpath.Guard   // paths of this machine that boxes have
 }
 
-// load lays the sources over each other: the defaults, the file, the
-// environment, the flags that were given. What it returns is checked.
+// load applies the defaults, the file, the environment and the given flags, in this
+// order, and checks the result.
 func load(flags map[string]string) (*Config, error) {
 	c := &Config{origin: map[string]string{}}
 	for _, s := range c.table() {
@@ -50,18 +50,18 @@ func load(flags map[string]string) (*Config, error) {
 	return c, c.check()
 }
 
-// override takes a setting from the environment, then from its flag. An empty
-// variable counts for nothing: many clients pass on variables that they lack.
+// override sets a setting from the environment, then from its flag. An empty variable
+// is ignored: many clients pass on variables that are not set.
 func (c *Config) override(s setting, flags map[string]string) error {
 	env := os.Getenv(s.env)
-	if err := c.take(s, "the environment variable "+s.env, env, env != ""); err != nil {
+	if err := c.set(s, "the environment variable "+s.env, env, env != ""); err != nil {
 		return err
 	}
 	text, given := flags[s.flag]
-	return c.take(s, "--"+s.flag, text, given)
+	return c.set(s, "--"+s.flag, text, given)
 }
 
-func (c *Config) take(s setting, origin, text string, given bool) error {
+func (c *Config) set(s setting, origin, text string, given bool) error {
 	if !given {
 		return nil
 	}
@@ -72,12 +72,12 @@ func (c *Config) take(s setting, origin, text string, given bool) error {
 	return nil
 }
 
-// configFlag is the flag that names the file. It is no setting: a file cannot
-// name itself.
+// configFlag is the flag that names the file. It is not a setting, because a file
+// cannot name itself.
 const configFlag = "config"
 
-// loadFile reads the file that was named, or the one in its usual place, which
-// need not be there.
+// loadFile reads the named file, or the one in the default place, which need not
+// exist.
 func (c *Config) loadFile(name string) error {
 	if name == "" {
 		name = os.Getenv(envPrefix + "CONFIG")
@@ -86,7 +86,7 @@ func (c *Config) loadFile(name string) error {
 	if !named {
 		dir, err := userdir.Config()
 		if err != nil {
-			return nil // no home, no file
+			return nil // without a home directory there is no default file
 		}
 		name = filepath.Join(dir, "config.toml")
 	}
@@ -106,11 +106,11 @@ func (c *Config) decode(text string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %s", c.file, strings.TrimPrefix(err.Error(), "toml: "))
 	}
-	// The decoder takes a key in any case, and then two keys for one setting.
+	// The decoder ignores the case of a key, so one setting could have two keys.
 	known := c.keys()
 	for _, key := range md.Keys() {
 		if !slices.Contains(known, key.String()) && !c.inTable(key) {
-			return fmt.Errorf("%s, line %d: there is no setting %s%s", c.file, keyLine(text, key), key, didYouMean(key.String(), known))
+			return fmt.Errorf("%s, line %d: unknown setting %s%s", c.file, keyLine(text, key), key, didYouMean(key.String(), known))
 		}
 	}
 	for _, s := range c.table() {
@@ -121,8 +121,8 @@ func (c *Config) decode(text string) error {
 	return nil
 }
 
-// inTable reports whether a key is one that the user may choose, within a
-// setting that is a table.
+// inTable reports whether a key lies in a setting that is a table, where the user
+// chooses the keys.
 func (c *Config) inTable(key toml.Key) bool {
 	table := key[:len(key)-1].String()
 	return slices.ContainsFunc(c.table(), func(s setting) bool {
@@ -133,8 +133,7 @@ func (c *Config) inTable(key toml.Key) bool {
 	})
 }
 
-// keys lists all that a file may have: settings, and the sections that they
-// are in.
+// keys lists the keys that a file may have: settings and their sections.
 func (c *Config) keys() []string {
 	var known []string
 	for _, s := range c.table() {
@@ -146,8 +145,8 @@ func (c *Config) keys() []string {
 	return known
 }
 
-// keyLine finds the line of a key. The decoder knows it, and tells it only in
-// the error of a value that refuses to be decoded.
+// keyLine finds the line of a key. The decoder reports a line only in the error of a
+// value that fails to decode.
 func keyLine(text string, key toml.Key) int {
 	var tables map[string]toml.Primitive
 	md, err := toml.Decode(text, &tables)
@@ -170,12 +169,11 @@ type undecodable struct{}
 
 func (*undecodable) UnmarshalTOML(any) error { return errors.New("refused") }
 
-// misspelt yields the environment variables that look like ours and mean
-// nothing, each with the one that was probably meant. They are no errors:
-// another version may know them.
+// misspelt yields environment variables with our prefix that are unknown, each with
+// the nearest known one. They are not errors: another version may know them.
 func misspelt() iter.Seq2[string, string] {
 	known := []string{"CONFIG"}
-	byKey := map[string]string{} // the real names of those that are not made of their keys
+	byKey := map[string]string{} // names of settings whose flag differs from the key
 	for _, s := range new(settings).table() {
 		name := strings.TrimPrefix(s.env, envPrefix)
 		known = append(known, name)

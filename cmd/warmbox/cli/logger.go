@@ -13,7 +13,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// openLog makes the call's logger. The function closes its file.
+// openLog sets the call's logger. The returned function closes its file.
 func (c *Call) openLog() (func() error, error) {
 	out, closeLog := c.Stderr, func() error { return nil }
 	if name := c.Config.Log.File; name != "" {
@@ -27,11 +27,11 @@ func (c *Call) openLog() (func() error, error) {
 	return closeLog, nil
 }
 
-// logLevel is the one that was asked for. Where nobody asked, a command that
-// somebody looks at in a terminal tells of trouble only.
+// logLevel returns the configured level. By default a command that is used in a
+// terminal logs only warnings and errors.
 func (c *Call) logLevel() slog.Level {
 	var level slog.Level
-	level.UnmarshalText([]byte(c.Config.Log.Level)) // checked with the settings
+	level.UnmarshalText([]byte(c.Config.Log.Level)) // checked when the settings were loaded
 	if !c.Loud && c.Config.origin["log.level"] == "" {
 		level = slog.LevelWarn
 	}
@@ -46,7 +46,7 @@ func logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
 	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.DateTime, NoColor: noColor})
 }
 
-// traced adds to a line which call it belongs to.
+// traced adds the id of the call to each line.
 type traced struct{ slog.Handler }
 
 func (h traced) Handle(ctx context.Context, r slog.Record) error {
@@ -59,8 +59,8 @@ func (h traced) Handle(ctx context.Context, r slog.Record) error {
 func (h traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{h.Handler.WithAttrs(attrs)} }
 func (h traced) WithGroup(name string) slog.Handler       { return traced{h.Handler.WithGroup(name)} }
 
-// IsTerminal takes the null device for a terminal too, which nobody notices:
-// it shows no colours, and it has no input to pass on.
+// IsTerminal reports whether a stream is a terminal. It is also true of the null
+// device, where this makes no difference: it shows no colours and has no input.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary/model"
 )
 
-// newModel returns what summarises in place of the built-in summary; nil where
-// nothing does. It has no way to ask a client's own model: the tools have.
+// newModel returns the model that replaces the built-in summary, or nil. For the
+// client's own model Ask is nil: only the tools can reach it.
 func newModel(c *Config) (*model.Model, error) {
 	ask, err := newAsk(c)
 	if err != nil || ask == nil && c.Summary.Provider != "client" {
@@ -70,7 +70,7 @@ func (c *Config) summaryRules() []rule {
 	if c.Summary.APIKeyFile != "" {
 		keyFrom = "summary.api_key_file"
 		if c.Summary.APIKeyEnv != "" {
-			keyErr = errors.New("summary.api_key_env too says where the key is; leave one of them out")
+			keyErr = errors.New("summary.api_key_env is also set; remove one of them")
 		}
 	}
 	return []rule{
@@ -85,17 +85,17 @@ func (c *Config) summaryRules() []rule {
 	}
 }
 
-// hasWhatItNeeds sees that a provider can be asked at all.
+// hasWhatItNeeds checks that the settings of the provider are complete.
 func (c *Config) hasWhatItNeeds() error {
 	s := c.Summary
 	api := s.Provider == "anthropic" || s.Provider == "openai"
 	switch {
 	case api && s.Model == "":
-		return fmt.Errorf("%s needs to be told which model to ask; set summary.model", s.Provider)
+		return fmt.Errorf("%s needs the name of a model; set summary.model", s.Provider)
 	case api && s.BaseURL == "" && s.APIKeyEnv == "" && s.APIKeyFile == "":
-		return fmt.Errorf("%s wants a key; set summary.api_key_env or summary.api_key_file", s.Provider)
+		return fmt.Errorf("%s needs an API key; set summary.api_key_env or summary.api_key_file", s.Provider)
 	case s.Provider == "command" && len(s.Command) == 0:
-		return errors.New("there is no command to ask; set summary.command")
+		return errors.New("command needs a program; set summary.command")
 	}
 	return nil
 }
@@ -115,27 +115,27 @@ func validBase(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("this is no URL; write it such as http://localhost:11434/v1")
+		return errors.New("not a URL; write it like http://localhost:11434/v1")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("such a URL has no user, no query and no fragment; a key goes to summary.api_key_env or summary.api_key_file")
+		return errors.New("the URL must not have a user, a query or a fragment; a key belongs in summary.api_key_env or summary.api_key_file")
 	}
 	return nil
 }
 
-// reachTime bounds a doctor's question whether an API is there.
+// reachTime bounds doctor's check that an API answers.
 const reachTime = 3 * time.Second
 
-// checkSummary tells who summarises. Nothing fails with it: the built-in summary
-// is there for every other.
+// checkSummary reports what summarises. It never fails: the built-in summary replaces
+// any other.
 func (d *doctor) checkSummary(ctx context.Context) {
 	s := d.Config.Summary
 	switch s.Provider {
 	case "builtin":
-		d.ok("summary", "the built-in one")
+		d.ok("summary", "built-in")
 	case "none":
 		d.ok("summary", "none")
 	case "client":
-		d.ok("summary", "by the client's own model, where the client offers that")
+		d.ok("summary", "the client's own model, if the client offers it")
 	case "command":
 		program, _ := exec.LookPath(s.Command[0])
 		d.ok("summary", "command: "+program)
@@ -149,13 +149,13 @@ func (d *doctor) checkAPI(ctx context.Context) {
 	defer cancel()
 	s := d.Config.Summary
 	base := cmp.Or(s.BaseURL, map[string]string{"anthropic": model.AnthropicURL, "openai": model.OpenAIURL}[s.Provider])
-	with := "with"
-	if key, _ := d.Config.summaryKey(); !key.IsSet() {
-		with = "without"
+	key := "with a key"
+	if k, _ := d.Config.summaryKey(); !k.IsSet() {
+		key = "without a key"
 	}
-	what := fmt.Sprintf("%s at %s, %s a key, ", s.Provider, base, with)
+	what := fmt.Sprintf("%s at %s, %s, ", s.Provider, base, key)
 	if err := model.Reach(ctx, base); err != nil {
-		d.warn("summary", what+"does not answer: "+err.Error(), "until it does, the built-in summary takes its place")
+		d.warn("summary", what+"does not answer: "+err.Error(), "until it does, the built-in summary is used")
 		return
 	}
 	d.ok("summary", what+"answers; the model is "+s.Model)

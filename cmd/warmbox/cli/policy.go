@@ -11,39 +11,39 @@ import (
 	"github.com/warmbox/warmbox/sandbox/policy"
 )
 
-// exitDenied tells scripts that the command may not run, as apart from a
-// mistake in how they asked.
+// exitDenied is the exit code for a denied command, so scripts can tell it from a usage
+// error.
 const exitDenied = 3
 
 func policyCommand() Command {
 	var allow string
 	return Command{
 		Name: "policy", Arguments: "-- CMD…",
-		Short: "says whether the list of commands allows a command, and why not",
-		Long: "Says whether a list of commands allows a command: the one of --allow, else those that are configured, else the\n" +
-			"usual one. Nothing is run. One word is a line for the shell; several are a program and its arguments.\n\n" +
+		Short: "prints whether the list of commands allows a command, and why not",
+		Long: "Prints whether a list of commands allows a command: the list of --allow, else those that are configured, else\n" +
+			"the usual one. It runs nothing. One argument is a shell command line; several are a program and its arguments.\n\n" +
 			"  warmbox policy -- 'go test ./... | tail'\n" +
 			"  warmbox policy --allow 'default,terraform plan' -- terraform apply\n\n" +
-			"It prints allow and exits with 0, or prints deny with the reason and exits with 3. Where no --allow is\n" +
-			"given, it tells on standard error which list it judged by.\n\n" +
-			"The usual ones, for which default stands:\n\n" + usual(100),
+			"It prints allow and exits with 0, or prints deny with the reason and exits with 3. Without --allow, it\n" +
+			"prints on standard error which list it used.\n\n" +
+			"The usual list, for which default stands:\n\n" + usual(100),
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&allow, "allow", "", "the `LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual ones")
+			fs.StringVar(&allow, "allow", "", "`LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual list")
 		},
 		Run: func(_ context.Context, c *Call) error {
 			if len(c.Args) == 0 {
 				return Usagef("policy needs a command after its flags")
 			}
-			list, by := c.Config.judge(allow)
-			if by != "" {
-				fmt.Fprintln(c.Stderr, "judged by "+by)
+			list, source := c.Config.policyLists(allow)
+			if source != "" {
+				fmt.Fprintln(c.Stderr, "checked against "+source)
 			}
 			return c.printDecision(list.Check(commandLine(c.Args), nil))
 		},
 	}
 }
 
-// usual has the usual commands in lines of at most width bytes.
+// usual lists the usual commands in lines of at most width bytes.
 func usual(width int) string {
 	lines := []string{" "}
 	for i, entry := range policy.DefaultCommands() {
@@ -58,9 +58,9 @@ func usual(width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// judge returns the lists that a command is held against, and where they come
-// from, "" where the caller has just said it.
-func (c *Config) judge(allow string) (list policy.Commands, by string) {
+// policyLists returns the lists that a command is checked against, and their source,
+// "" for --allow.
+func (c *Config) policyLists(allow string) (list policy.Commands, source string) {
 	if allow != "" {
 		return policy.Commands{Allow: strings.Split(allow, ",")}, ""
 	}
@@ -73,7 +73,7 @@ func (c *Config) judge(allow string) (list policy.Commands, by string) {
 	if len(c.Commands.Allow)+len(c.Commands.Deny) > 0 {
 		return c.Lists(), strings.Join(from, " and ")
 	}
-	return policy.Commands{Allow: []string{"default"}, Release: c.Commands.Release}, "the usual list; none is configured, so that a server lets everything run"
+	return policy.Commands{Allow: []string{"default"}, Release: c.Commands.Release}, "the usual list; none is configured, so a server allows everything"
 }
 
 func (c *Call) printDecision(err error) error {

@@ -18,9 +18,9 @@ func Servers() []Command { return []Command{stdioCommand(), httpCommand()} }
 func stdioCommand() Command {
 	return Command{
 		Name: "stdio", Loud: true,
-		Short: "serves one client over standard input and output; what warmbox does without a command",
-		Long: "Serves one MCP client over standard input and output. The client starts it; it ends, and every box with it,\n" +
-			"when its standard input ends or on SIGTERM, SIGINT or SIGHUP. A second signal ends it at once, and its boxes end by\n" +
+		Short: "serves one MCP client over standard input and output",
+		Long: "Serves one MCP client over standard input and output. The client starts it. It stops, with all its boxes, when\n" +
+			"its standard input ends or on SIGTERM, SIGINT or SIGHUP. A second signal stops it at once, and its boxes end by\n" +
 			"themselves.",
 		Run: serveStdio,
 	}
@@ -30,12 +30,12 @@ func httpCommand() Command {
 	var showToken bool
 	return Command{
 		Name: "http", Loud: true,
-		Short: "serves many clients over HTTP",
-		Long: "Serves MCP clients over streamable HTTP at /mcp. Each client shows a token, and has boxes of its own. Where there\n" +
-			"is no file with tokens, one is made and kept. It ends, and every box with it, on SIGTERM, SIGINT or SIGHUP.\n" +
-			"A second signal ends it at once, and its boxes end by themselves.",
+		Short: "serves many MCP clients over HTTP",
+		Long: "Serves MCP clients over streamable HTTP at /mcp. Each client sends a token, and has boxes of its own. Without a\n" +
+			"token file, one is generated. The server stops, with all its boxes, on SIGTERM, SIGINT or SIGHUP. A second\n" +
+			"signal stops it at once, and its boxes end by themselves.",
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&showToken, "show-token", false, "tells on standard error how to add it to a client, token and all, though that is no terminal")
+			fs.BoolVar(&showToken, "show-token", false, "print how to add the server to a client, including the token, also if standard error is not a terminal")
 		},
 		Run: func(ctx context.Context, c *Call) error { return serveHTTP(ctx, c, showToken) },
 	}
@@ -47,7 +47,7 @@ func serveStdio(ctx context.Context, c *Call) error {
 		return err
 	}
 	if IsTerminal(c.Stdin) {
-		fmt.Fprintln(c.Stderr, "warmbox speaks MCP here, and a client should be at the other end. See warmbox help; Ctrl-C ends it.")
+		fmt.Fprintln(c.Stderr, "warmbox expects an MCP client on standard input. See warmbox help; Ctrl-C stops it.")
 	}
 	defer signOff(s.Manager)
 	return s.ServeStdio(ctx, c.Stdin, c.Stdout)
@@ -70,8 +70,8 @@ func serveHTTP(ctx context.Context, c *Call, showToken bool) error {
 		Ready: func(addr net.Addr) {
 			url := c.Config.url(addr.String())
 			c.Log.Info("serving", "url", url, "tokens", ring.file)
-			// Standard error may be kept by whoever started us, and a token in
-			// a journal is one that others read. A terminal keeps nothing.
+			// The parent process may store standard error, and others could read the
+			// token in a journal. A terminal stores nothing.
 			if showToken || IsTerminal(c.Stderr) {
 				fmt.Fprintf(c.Stderr, "To add it to a client:\n\n  %s\n\n", ring.line(url, true))
 			}
@@ -79,9 +79,8 @@ func serveHTTP(ctx context.Context, c *Call, showToken bool) error {
 	})
 }
 
-// url is where clients find what listens on an address. Where that is every
-// address of the machine, the first name that they may call it by is the best
-// that is known.
+// url returns the URL of the server for clients. If it listens on all addresses, the
+// first allowed host name is the best guess.
 func (c *Config) url(listen string) string {
 	scheme := "http"
 	if c.HTTP.TLSCert != "" {
@@ -108,21 +107,21 @@ func (c *Config) httpRules() []rule {
 	}
 }
 
-// needs refuses a setting that means nothing without another.
+// needs refuses a setting that has no effect without another.
 func needs(value, other, name string) error {
 	if value == "" || other != "" {
 		return nil
 	}
-	return fmt.Errorf("it needs %s beside it", name)
+	return fmt.Errorf("needs %s too", name)
 }
 
-// checkHTTP tells how to add `warmbox http` to a client. What doctors say is
-// shown around, so it names the file of the token, which a shell reads.
+// checkHTTP prints how to add `warmbox http` to a client. Users share the output of
+// doctor, so it names the token file and not the token.
 func (d *doctor) checkHTTP() {
 	file, err := ownTokenFile()
 	if d.Config.HTTP.TokenFile == "" && err == nil {
 		if _, err := os.Lstat(file); os.IsNotExist(err) {
-			d.ok("http", "warmbox http makes a token when it starts for the first time, in "+file)
+			d.ok("http", "warmbox http will generate a token at its first start, in "+file)
 			return
 		}
 	}
@@ -134,8 +133,8 @@ func (d *doctor) checkHTTP() {
 	d.say("ok", "http", "to add warmbox http to a client:", ring.line(d.Config.url(d.Config.HTTP.Listen), false))
 }
 
-// warnOfVariables tells of environment variables that mean nothing: a list of
-// commands that was set by one would not hold.
+// warnOfVariables logs unknown environment variables: a list of commands in a misspelt
+// one has no effect.
 func (c *Call) warnOfVariables() {
 	for name, meant := range misspelt() {
 		c.Log.Warn("unknown environment variable", "name", name, "meant", meant)

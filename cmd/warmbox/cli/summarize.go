@@ -11,18 +11,18 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// bytesPerToken turns a budget in tokens, as models count, into bytes.
+// bytesPerToken converts a budget in tokens to bytes.
 const bytesPerToken = 4
 
 func summarizeCommand() Command {
 	return Command{
 		Name: "summarize", Bare: true,
-		Short: "reads a command's output and prints what a model would be told of it",
-		Long: "Reads a command's output from standard input and prints the built-in summary of it. How the command ended is\n" +
-			"not in its output; it is taken from the environment:\n\n" +
+		Short: "reads a command's output and prints the built-in summary of it",
+		Long: "Reads a command's output from standard input and prints the built-in summary of it. The environment says how\n" +
+			"the command ended:\n\n" +
 			"  WARMBOX_EXIT_CODE  its exit code (default 0)\n" +
 			"  WARMBOX_CMD        its command line\n" +
-			"  WARMBOX_BUDGET     how long the summary may be, in tokens of four bytes (default 200)\n\n" +
+			"  WARMBOX_BUDGET     maximum size of the summary, in tokens of four bytes (default 200)\n\n" +
 			"  make >log 2>&1; WARMBOX_EXIT_CODE=$? warmbox summarize <log",
 		Run: func(_ context.Context, c *Call) error {
 			code, err := numberFrom("WARMBOX_EXIT_CODE")
@@ -43,7 +43,7 @@ func summarizeCommand() Command {
 	}
 }
 
-// numberFrom reads a number from the environment; 0 if it is not there.
+// numberFrom reads a number from the environment; 0 if it is not set.
 func numberFrom(name string) (int, error) {
 	text := os.Getenv(name)
 	if text == "" {

@@ -10,13 +10,13 @@ func sweepCommand() Command {
 	var all bool
 	return Command{
 		Name:  "sweep",
-		Short: "removes what servers that ended without cleaning up left on the engine",
-		Long: "Removes what servers of this user on this machine left that ended without cleaning up: their boxes with all that\n" +
-			"belongs to them, directories of sockets, agents of other versions. Each server does the same when it starts its\n" +
-			"first box. Boxes that are kept stay until their time is over, files in workspaces for good. It asks nothing, and\n" +
-			"says what it removed, one line each.",
+		Short: "removes what crashed servers left on the engine",
+		Long: "Removes what servers of this user on this machine left if they ended without cleaning up: their boxes with\n" +
+			"everything that belongs to them, socket directories, agents of other versions. Each server does the same when it\n" +
+			"starts its first box. Persistent boxes stay until they expire. Files in workspaces are never removed. It does\n" +
+			"not ask for confirmation, and prints one line for each thing that it removed.",
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&all, "all", false, "remove the boxes of servers that are alive too, and those that are kept")
+			fs.BoolVar(&all, "all", false, "also remove the boxes of servers that are alive, and persistent boxes")
 		},
 		Run: func(ctx context.Context, c *Call) error {
 			launcher, err := c.engine()
@@ -24,11 +24,11 @@ func sweepCommand() Command {
 				return err
 			}
 			defer launcher.Close()
-			took, err := launcher.Sweep(ctx, all)
-			for _, s := range took {
+			removed, err := launcher.Sweep(ctx, all)
+			for _, s := range removed {
 				err = errors.Join(err, c.Println("removed "+s.What+" "+s.Name+": "+s.Why))
 			}
-			if took == nil && err == nil {
+			if removed == nil && err == nil {
 				err = c.Println("nothing to sweep")
 			}
 			return err

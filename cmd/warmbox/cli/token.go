@@ -13,28 +13,28 @@ import (
 	"github.com/warmbox/warmbox/userdir"
 )
 
-// The tokens of `warmbox http`: which there are, and who gave them a name.
+// The tokens of `warmbox http` and their names.
 
-// minToken is how long a token is at least. Whoever reaches the server can try
-// out as many as they like.
+// minToken is the minimum length of a token: an attacker who reaches the server can
+// try any number of them.
 const minToken = 16
 
-// tokenLine is a token, or a name and one. The characters are those that a
-// bearer token may have, so "=" elsewhere than at its end is none of them.
+// tokenLine matches a token, or a name and a token. The characters are those of a
+// bearer token, which has "=" only at its end.
 var tokenLine = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._-]*)\s*=\s*)?([A-Za-z0-9._~+/-]+=*)$`)
 
-// A keyring is the tokens that clients may show, by name, and where they are.
+// A keyring is the tokens that the server accepts, and their file.
 type keyring struct {
 	file   string
-	tokens map[string]string
-	bare   bool // there is nothing else in the file but the one token
+	tokens map[string]string // by name
+	bare   bool              // the file contains only one token and nothing else
 }
 
-// keyring reads the file that was named. Where none was, there is one of our
-// own: even on the loopback others knock, other users and web pages.
+// keyring reads the configured file. Without one it generates a token: other users and
+// web pages can reach a server on loopback too.
 func (c *Config) keyring() (keyring, error) {
 	if c.HTTP.TokenFile != "" {
-		file, err := filepath.Abs(c.HTTP.TokenFile) // others may read its name elsewhere
+		file, err := filepath.Abs(c.HTTP.TokenFile) // its name is printed for use in other directories
 		if err != nil {
 			return keyring{}, err
 		}
@@ -45,13 +45,13 @@ func (c *Config) keyring() (keyring, error) {
 		err = makeToken(file)
 	}
 	if err != nil {
-		return keyring{}, fmt.Errorf("cannot make a token: %w", err)
+		return keyring{}, fmt.Errorf("cannot generate a token: %w", err)
 	}
 	return c.readKeyring(file)
 }
 
-// line is what adds the server to a client, to be pasted into a shell. Of
-// several tokens each is somebody else's, and none is shown.
+// line returns the shell command that adds the server to a client. If there are
+// several tokens, they belong to different users and none is shown.
 func (k keyring) line(url string, show bool) string {
 	bearer := "TOKEN"
 	switch {
@@ -71,8 +71,8 @@ func ownTokenFile() (string, error) {
 	return filepath.Join(dir, "http-token"), err
 }
 
-// makeToken writes a token that nobody can guess, if the file is not there. It
-// appears whole or not at all: another server may start at the same time.
+// makeToken writes a random token, unless the file exists. The file appears complete or
+// not at all: another server may start at the same time.
 func makeToken(file string) error {
 	if _, err := os.Lstat(file); err == nil {
 		return nil
@@ -95,8 +95,8 @@ func makeToken(file string) error {
 	return nil
 }
 
-// readKeyring reads a file with one token, or with a line "name = token" for
-// each. What it says of a mistake repeats no part of a token.
+// readKeyring reads a file with one token, or with a line "name = token" for each of
+// several. Its errors contain no part of a token.
 func (c *Config) readKeyring(file string) (keyring, error) {
 	text, err := c.private().Read(file)
 	if err != nil {
@@ -116,9 +116,9 @@ func (c *Config) readKeyring(file string) (keyring, error) {
 	token, nameless := k.tokens[""]
 	switch {
 	case len(k.tokens) == 0:
-		return keyring{}, fmt.Errorf("there is no token in %s", file)
+		return keyring{}, fmt.Errorf("%s contains no token", file)
 	case nameless && len(k.tokens) > 1:
-		return keyring{}, fmt.Errorf("%s has more than one token; give each a name of its own, as in: name = token", file)
+		return keyring{}, fmt.Errorf("%s contains more than one token; give each its own name, as in: name = token", file)
 	case nameless:
 		k.tokens = map[string]string{"default": token}
 		k.bare = token == strings.TrimSpace(text)
@@ -129,17 +129,17 @@ func (c *Config) readKeyring(file string) (keyring, error) {
 func (k keyring) add(line string) error {
 	match := tokenLine.FindStringSubmatch(line)
 	if match == nil {
-		return errors.New("this is neither a token, which is one word of letters, digits and -._~+/, nor: name = token")
+		return errors.New("not a token, which is one word of letters, digits and -._~+/, and not: name = token")
 	}
 	name, token := match[1], match[2]
 	if _, twice := k.tokens[name]; twice {
-		return errors.New("there is a token before this one; give each a name of its own, as in: name = token")
+		return errors.New("another token has this name, or also no name; give each its own, as in: name = token")
 	}
 	if strings.EqualFold(name, "local") {
-		return fmt.Errorf("a token cannot have the name %q, which stands for who calls over stdio; choose another one", name)
+		return fmt.Errorf("a token must not have the name %q, which is reserved for stdio; choose another", name)
 	}
 	if len(token) < minToken {
-		return fmt.Errorf("a token has %d characters or more, so that nobody guesses it; to make one: openssl rand -hex 16", minToken)
+		return fmt.Errorf("a token must have at least %d characters, so that it cannot be guessed; to generate one: openssl rand -hex 16", minToken)
 	}
 	k.tokens[name] = token
 	return nil

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// set reads a setting's value from text: from a flag, from the environment, or
-// from the table of defaults.
+// set parses a setting's value: from a flag, the environment, or its default.
 func set(to any, text string) (err error) {
 	switch p := to.(type) {
 	case *string:
@@ -19,7 +18,7 @@ func set(to any, text string) (err error) {
 		*p = list(text)
 	case *bool:
 		if *p, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%q is neither true nor false", text)
+			return fmt.Errorf("%q is not true or false", text)
 		}
 	case *int:
 		*p, err = strconv.Atoi(text)
@@ -28,19 +27,19 @@ func set(to any, text string) (err error) {
 	case *float64:
 		*p, err = strconv.ParseFloat(text, 64)
 	case *map[string]string, *map[string][]string, *[]mountSetting:
-		return fmt.Errorf("%q is no table; only the configuration file has room for one", text)
+		return fmt.Errorf("%q is not a table; set it in the configuration file", text)
 	case encoding.TextUnmarshaler:
 		return p.UnmarshalText([]byte(text))
 	default:
 		panic(fmt.Sprintf("a setting of type %T", to))
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not a number that it can take", text)
+		return fmt.Errorf("%q is not a valid number", text)
 	}
 	return nil
 }
 
-// list reads "go test, ls". Nothing between two commas is nothing.
+// list splits "go test, ls" at its commas. Empty items are ignored.
 func list(text string) []string {
 	var items []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -51,7 +50,7 @@ func list(text string) []string {
 	return items
 }
 
-// placeholder is what stands in the help for a value.
+// placeholder returns what represents a value in the help.
 func placeholder(to any) string {
 	switch to.(type) {
 	case *bool:
@@ -66,14 +65,14 @@ func placeholder(to any) string {
 	return "N"
 }
 
-// A duration is written "45s" or "1h30m". A bare number is refused: some
-// programs take it for seconds and others for milliseconds.
+// A duration is written "45s" or "1h30m". A number without a unit is refused: some
+// programs read it as seconds and others as milliseconds.
 type duration time.Duration
 
 func (d *duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is not a duration; write it with its unit, such as 45s, 10m or 1h30m", text)
+		return fmt.Errorf("%q is not a duration; write it with its unit, like 45s, 10m or 1h30m", text)
 	}
 	*d = duration(v)
 	return nil
@@ -90,7 +89,7 @@ func (s *size) UnmarshalText(text []byte) error {
 	shift, known := unitShift(strings.TrimSpace(unit))
 	v *= float64(int64(1) << shift)
 	if !known || err != nil || v >= math.MaxInt64 {
-		return fmt.Errorf("%q is not a size; write it such as 512m, 2g or 64MB", text)
+		return fmt.Errorf("%q is not a size; write it like 512m, 2g or 64MB", text)
 	}
 	*s = size(v)
 	return nil
@@ -112,7 +111,7 @@ func unitShift(unit string) (shift int, known bool) {
 	return 0, false
 }
 
-// String renders a size in the largest unit that leaves it whole.
+// String writes a size in the largest unit of which it is a multiple.
 func (s size) String() string {
 	unit := 0
 	for s != 0 && s%1024 == 0 && unit < 4 {

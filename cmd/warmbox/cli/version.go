@@ -18,8 +18,8 @@ func versionCommand() Command {
 	}
 }
 
-// Version is what the build recorded: the module's version where it was
-// installed as one, else made of the commit.
+// Version returns the version in the build information: that of the installed module,
+// or one derived from the commit.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

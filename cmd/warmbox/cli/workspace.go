@@ -16,10 +16,11 @@ import (
 	"github.com/warmbox/warmbox/userdir"
 )
 
-// workspace admits the directory that boxes share with this machine. Without
-// workspace_roots any will do that is not the system's, a home or ours: whoever names
-// the workspace is mostly who would write that list, and a project may lie anywhere.
-// The list is for who leaves the naming to a client.
+// workspace checks the directory that boxes share with this machine; hostpath.Guard has
+// the rules. Without workspace_roots any directory is allowed that is not the system's, a
+// home or ours: the user who names the workspace is usually the one who would write that
+// list, and a project may lie anywhere. The list is for users whose client names the
+// workspace.
 func (c *Config) workspace() error {
 	c.paths = newGuard()
 	if err := c.makeAbsolute(&c.Workspace, os.FileInfo.IsDir, "a directory"); err != nil || c.Workspace == "" {
@@ -31,37 +32,37 @@ func (c *Config) workspace() error {
 	}
 	dir, err := c.paths.Workspace(c.Workspace, c.WorkspaceMode == "rw", roots)
 	if err != nil {
-		return advised(err)
+		return withHint(err)
 	}
 	c.Workspace = dir
 	c.protectConfig()
 	return nil
 }
 
-// newGuard says what of this machine boxes never have.
+// newGuard returns the rules for paths of this machine, with what boxes never get.
 func newGuard() *hostpath.Guard {
 	g := new(hostpath.Guard)
-	g.Home, _ = userdir.Home() // where there is none, there are no keys to protect
+	g.Home, _ = userdir.Home() // without a home there are no keys to protect
 	for _, place := range []func() (string, error){userdir.State, userdir.Cache, userdir.Config} {
 		if own, err := place(); err == nil {
 			g.Own = append(g.Own, own)
 		}
 	}
 	if state, err := userdir.State(); err == nil {
-		g.Wrote, _ = docker.Written(state) // what cannot be read no program of ours wrote
+		g.Wrote, _ = docker.Written(state) // a file that cannot be read was not written by warmbox
 	}
 	return g
 }
 
-// advised adds to a refusal what to do about it.
-func advised(err error) error {
+// withHint adds its hint to a refusal.
+func withHint(err error) error {
 	if r, ok := errors.AsType[*hostpath.Refusal](err); ok && r.Hint != "" {
 		return fmt.Errorf("%w. %s", err, r.Hint)
 	}
 	return err
 }
 
-// inHome reads a path that begins with ~/, which no shell does in a file.
+// inHome expands a path that begins with ~/, since no shell does so in a file.
 func inHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home, err := userdir.Home(); err == nil {
@@ -71,8 +72,8 @@ func inHome(path string) string {
 	return path
 }
 
-// protectConfig keeps commands from the settings of the next start, where those
-// lie in the workspace.
+// protectConfig protects the configuration file from commands if it lies in the
+// workspace.
 func (c *Config) protectConfig() {
 	if c.file == "" || !within(c.Workspace, c.file) {
 		return
@@ -89,38 +90,36 @@ func absolute(path string) string {
 	return path
 }
 
-// A mountSetting is one of [[mounts]].
+// A mountSetting is one of [[mounts]] in the file.
 type mountSetting struct {
 	Source string `toml:"source"`
 	Target string `toml:"target"`
 	Mode   string `toml:"mode"`
 }
 
-// checkMounts admits what boxes see besides the workspace. What commands can
-// write must be fit for a workspace; what they read may be of the system, but
-// hold no keys and no sockets. Neither may lie where commands can replace it.
+// checkMounts checks what boxes see besides the workspace; hostpath.Guard has the rules.
 func (c *Config) checkMounts() error {
 	for i := range c.Mounts {
 		m := &c.Mounts[i]
 		if m.Source == "" {
-			return fmt.Errorf("a mount at %q has no source", m.Target)
+			return fmt.Errorf("the mount at %q has no source", m.Target)
 		}
 		if err := oneOf(cmp.Or(m.Mode, "ro"), "ro", "rw"); err != nil {
 			return fmt.Errorf("mode of the mount of %s: %w", m.Source, err)
 		}
 		source, err := c.paths.Mount(inHome(m.Source), m.Mode == "rw")
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the source of a mount is not there: %w", err)
+			return fmt.Errorf("the source of a mount does not exist: %w", err)
 		}
 		if err != nil {
-			return advised(err)
+			return withHint(err)
 		}
 		m.Source = source
 	}
 	return nil
 }
 
-// mounts returns them for a box.
+// mounts returns the checked mounts.
 func (c *Config) mounts() (list []sandbox.Mount) {
 	for _, m := range c.Mounts {
 		list = append(list, sandbox.Mount{Source: m.Source, Target: m.Target, Writable: m.Mode == "rw"})
@@ -128,18 +127,18 @@ func (c *Config) mounts() (list []sandbox.Mount) {
 	return list
 }
 
-// maxProtect bounds what is looked at and mounted for each box.
+// maxProtect bounds the work for each box: every path is examined and mounted.
 const maxProtect = 64
 
-// validProtect checks paths in the workspace.
+// validProtect checks that the paths lie in the workspace.
 func validProtect(list []string) error {
 	if len(list) > maxProtect {
-		return fmt.Errorf("%d paths are more than the %d that can be protected", len(list), maxProtect)
+		return fmt.Errorf("%d paths, but at most %d can be protected", len(list), maxProtect)
 	}
 	for _, path := range list {
 		path = strings.TrimPrefix(path, "!")
 		if !filepath.IsLocal(path) || filepath.Clean(path) == "." {
-			return fmt.Errorf("%q is no path in the workspace; write it such as .git/hooks", path)
+			return fmt.Errorf("%q is not a path in the workspace; write it like .git/hooks", path)
 		}
 	}
 	return nil

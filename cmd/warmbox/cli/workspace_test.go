@@ -79,7 +79,7 @@ func TestWorkspaces(t *testing.T) {
 
 func TestProtect(t *testing.T) {
 	clean(t)
-	for list, bad := range map[string]string{".git/hooks,Makefile,!lib/.git": "", "": "", "!": "no path", "!../x": `"../x"`, "../x": `"../x"`, "/etc": `"/etc"`, ".": `"."`, strings.Repeat("x,", 65): "65 paths"} {
+	for list, bad := range map[string]string{".git/hooks,Makefile,!lib/.git": "", "": "", "!": "not a path", "!../x": `"../x"`, "../x": `"../x"`, "/etc": `"/etc"`, ".": `"."`, strings.Repeat("x,", 65): "65 paths"} {
 		if _, err := load(map[string]string{"protect": list}); bad == "" && err != nil || bad != "" && (err == nil || !strings.Contains(err.Error(), bad)) {
 			t.Errorf("%.50q: got %v, want %q", list, err, bad)
 		}
@@ -110,9 +110,9 @@ func TestMounts(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for lines, want := range map[string]string{
-		`source = "~/absent"`:                  "is not there",
+		`source = "~/absent"`:                  "does not exist",
 		`target = "/x"`:                        "has no source",
-		`source = "~"`:                         "is not there",
+		`source = "~"`:                         "does not exist",
 		"source = \"~/skills\"\nmode = \"rx\"": `"rx" is not one of ro, rw`,
 		"source = \"/etc\"\nmode = \"rw\"":     "belongs to the system",
 		`source = "/proc"`:                     "belongs to the system",
@@ -120,13 +120,13 @@ func TestMounts(t *testing.T) {
 		`source = "/"`:                         "much more",
 		`source = "~/"`:                        "your home directory",
 		`source = "/dev/null"`:                 "neither a directory nor a file",
-		`from = "/x"`:                          "there is no setting mounts.from",
+		`from = "/x"`:                          "unknown setting mounts.from",
 	} {
 		if _, err := mount(lines); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", lines, err, want)
 		}
 	}
-	if _, err := load(map[string]string{"mounts": "x"}); err == nil || !strings.Contains(err.Error(), "only the configuration file") {
+	if _, err := load(map[string]string{"mounts": "x"}); err == nil || !strings.Contains(err.Error(), "set it in the configuration file") {
 		t.Errorf("got %v", err)
 	}
 }
