@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	"bench/command": {"bench", "cmd/warmbox/cli", "sandbox", "sandbox/docker"},
 	"sandbox/boxtest": {
 		"sandbox", "sandbox/agent", "sandbox/launch", "sandbox/excerpt", "sandbox/rawlog", "sandbox/hostpath",
-		"sandbox/boxtest/weekly",
+		"sandbox/boxtest/isolate", "sandbox/boxtest/weekly",
 	},
 	"sandbox/maskedlog":     {"sandbox/rawlog", "sandbox/redact"},
 	"sandbox/summary/model": {"sandbox/summary"},
@@ -95,6 +95,7 @@ var mayImport = map[string][]string{
 	"bench":                     {},
 	"cmd/warmbox/soak":          {},
 	"filelock":                  {},
+	"sandbox/boxtest/isolate":   {},
 	"sandbox/boxtest/weekly":    {},
 	"sandbox/docker/enginetest": {},
 	"sandbox/excerpt":           {},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox/agent"
+	"github.com/warmbox/warmbox/sandbox/boxtest/isolate"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(agentEnv)
 		os.Exit(agent.Main(os.Args[1:]))
 	}
+	isolate.Process()
 	os.Exit(m.Run())
 }
 

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -196,7 +194,6 @@ var boxDiffers = regexp.MustCompile(`^ulimit|/limits`)
 // bash without an agent, but for the listed differences.
 func TestSpareBehavesLikeANewShell(t *testing.T) {
 	needDomains(t)
-	unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) // descriptors that the test's parent left open
 	dir := t.TempDir()
 	on, off := spareHost(t, 1, dir), spareHost(t, 0, dir)
 	seen := map[string]bool{}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest/isolate"
 	"github.com/warmbox/warmbox/sandbox/launch"
 )
 
@@ -34,8 +35,10 @@ func Main(m *testing.M) {
 // does more than Main uses it.
 type Guarded struct{ M *testing.M }
 
-// Run runs the tests and returns the program's exit code.
+// Run isolates the tests from what started them, runs them, and returns the
+// program's exit code.
 func (g Guarded) Run() int {
+	isolate.Process()
 	before := takeProbe()
 	code := g.M.Run()
 	if left := before.compare(); left != "" {

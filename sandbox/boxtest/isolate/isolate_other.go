@@ -1,0 +1,7 @@
+//go:build !linux
+
+package isolate
+
+func closeOnExec() {}
+
+func resetMask() {}
