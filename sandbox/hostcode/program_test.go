@@ -6,7 +6,7 @@ import (
 )
 
 // A file that a setting names is found in every spelling that a shell accepts.
-func TestProgramsInAllSpellings(t *testing.T) {
+func TestProgramIsFoundInEverySpelling(t *testing.T) {
 	for value, want := range map[string]string{
 		`$(git rev-parse --show-toplevel)/tools/tc`: "tools/tc", `"$(git rev-parse --show-toplevel)/tools/tc"`: "tools/tc", `"$(pwd)/t/s 1"`: "t/s 1",
 		"$PWD/t/j": "t/j", "${PWD}/t/j": "t/j", "`pwd`/t/r": "t/r", "sh<t/p": "t/p", "cd t && ./e": "t/e", "cd a;cd b;./c": "a/b/c",
@@ -15,16 +15,18 @@ func TestProgramsInAllSpellings(t *testing.T) {
 		"node --require=t/l x": "t/l", "echo {t/b,x}": "t/b", "~/x; t/a": "t/a", "%(prefix)/x || t/a": "t/a", "make -C t m": "t/m",
 		"sh script": "script", "eval $(t/a)": "t/a", "x >t/out": "t/out", "${X:-t/p}": "t/p", "t/a\tx": "t/a",
 	} {
-		y := newYard(t)
-		y.repo(".")
-		y.write(want, "#!/bin/sh\n")
-		y.git(".", "config", "diff.x.textconv", value)
-		places := Scan(y.dir).Places
-		if !slices.ContainsFunc(places, func(p Place) bool { return p.Path == want && p.Kind == Plain }) {
-			t.Errorf("%s: %s is not found", value, want)
-		}
-		if slices.ContainsFunc(places, func(p Place) bool { return p.Path == "file" }) {
-			t.Errorf("%s: found a file that it does not name", value)
-		}
+		t.Run(value, func(t *testing.T) {
+			y := newYard(t)
+			y.repo(".")
+			y.write(want, "#!/bin/sh\n")
+			y.git(".", "config", "diff.x.textconv", value)
+			places := Scan(y.dir).Places
+			if !slices.ContainsFunc(places, func(p Place) bool { return p.Path == want && p.Kind == Plain }) {
+				t.Errorf("%s is not found", want)
+			}
+			if slices.ContainsFunc(places, func(p Place) bool { return p.Path == "file" }) {
+				t.Error("found a file that the setting does not name")
+			}
+		})
 	}
 }

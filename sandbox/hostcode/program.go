@@ -1,0 +1,99 @@
+package hostcode
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxBases bounds the directories in which the words of one command line are looked up.
+const maxBases = 8
+
+// program records the files of the workspace that a command line names. Only the shell
+// and the programs know which of them it executes, so every file that a word can mean is
+// recorded: in the directory where the command starts, or in a directory that the line
+// names before.
+func (s *scanner) program(line, git, base string) {
+	bases := []string{base}
+	if git != base {
+		bases = append(bases, git)
+	}
+	for _, word := range words(line) {
+		for _, dir := range bases {
+			real, info := s.lstatAt(dir, word, git)
+			switch {
+			case info == nil:
+			case info.Mode().IsRegular():
+				s.part(dir, word, git)
+			case info.IsDir() && len(bases) < maxBases && !slices.Contains(bases, real):
+				bases = append(bases, real)
+			}
+		}
+	}
+}
+
+// expansion matches what a shell replaces: $(pwd), `pwd`, $PWD, ${PWD}. variable matches
+// only the name of a variable, so that a default value beside it is seen.
+var (
+	expansion = regexp.MustCompile("\\$\\([^()]*\\)|`[^`]*`|\\$\\{[^{}]*\\}|\\$\\w+|\\$[^({]")
+	variable  = regexp.MustCompile(`\$\{\w+:?[-+=?]?|\$\w+`)
+)
+
+// words returns the parts of a command line that can name a file: its words as a shell
+// splits them, for names with blanks, and the text between all characters that are
+// special to a shell. Text after an expansion counts as relative, since the expansion
+// mostly yields the directory.
+func words(line string) (list []string) {
+	const maxNested = 4
+	outer := line
+	for range maxNested {
+		outer = expansion.ReplaceAllString(outer, "\x00")
+	}
+	for _, word := range append(shellWords(outer), strings.FieldsFunc(outer, splits)...) {
+		for i, piece := range strings.Split(word, "\x00") {
+			if i > 0 {
+				piece = strings.TrimLeft(piece, "/")
+			}
+			list = append(list, piece)
+		}
+	}
+	list = append(list, strings.FieldsFunc(variable.ReplaceAllString(line, " "), splits)...)
+	return slices.DeleteFunc(list, func(word string) bool { return strings.Trim(word, "./") == "" })
+}
+
+func splits(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`\\!;|&()<>{}[]=:,*?$", r) }
+
+// shellWords splits at unquoted blanks and at operators.
+func shellWords(line string) (list []string) {
+	var word strings.Builder
+	quote := rune(0)
+	escaped := false
+	for _, r := range line {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped = true
+		case r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		case quote == 0 && strings.ContainsRune(" \t\r\n!;|&()<>", r):
+			list = append(list, word.String())
+			word.Reset()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	return append(list, word.String())
+}
+
+// lstatAt returns what a path in the workspace leads to, nil if nothing is there.
+func (s *scanner) lstatAt(base, name, repo string) (real string, info fs.FileInfo) {
+	if real = s.follow(base, name, repo); real == "" {
+		return "", nil
+	}
+	return real, s.lstat(real)
+}
