@@ -38,26 +38,43 @@ func none() ([]string, error) { return nil, nil }
 
 func TestOpenFollowsNoLink(t *testing.T) {
 	top := lay(t, "a/b/", "a/file", "a/link -> b", "up -> TOP/a")
-	for name, link := range map[string]string{"a/b": "", "a/file": "", "": "", "a/link": "a/link", "up": "up", "up/b": "up", "up/link": "up"} {
-		f, err := Open(filepath.Join(top, name))
-		if found, _ := errors.AsType[*LinkError](err); link != "" && (found == nil || found.Path != filepath.Join(top, link)) || link == "" && err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
-		if err != nil {
-			continue
-		}
-		info, err := os.Lstat(f.Path)
-		again, aerr := Open(f.Path)
-		if err := errors.Join(err, aerr); err != nil {
-			t.Fatal(err)
-		}
-		if f.Mode != info.Mode() || f.ID != again.ID || f.ID == (ID{}) || f.UID != os.Getuid() {
-			t.Errorf("%q is %+v", name, f)
-		}
-		f.Close()
-		f.Close()
-		again.Close()
+	for _, c := range []struct {
+		name, path string
+		link       string // the link that is refused, "" if there is none
+	}{
+		{"the top directory", "", ""},
+		{"a directory", "a/b", ""},
+		{"a file", "a/file", ""},
+		{"a link", "a/link", "a/link"},
+		{"an absolute link", "up", "up"},
+		{"below a link", "up/b", "up"},
+		{"a link below a link", "up/link", "up"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := Open(filepath.Join(top, c.path))
+			if found, _ := errors.AsType[*LinkError](err); c.link != "" && (found == nil || found.Path != filepath.Join(top, c.link)) || c.link == "" && err != nil {
+				t.Fatal(err)
+			}
+			if err != nil {
+				return
+			}
+			defer f.Close()
+			defer f.Close() // idempotent
+			info, err := os.Lstat(f.Path)
+			again, aerr := Open(f.Path)
+			if err := errors.Join(err, aerr); err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			if f.Mode != info.Mode() || f.ID != again.ID || f.ID == (ID{}) || f.UID != os.Getuid() {
+				t.Errorf("opened %+v", f)
+			}
+		})
 	}
+}
+
+func TestOpenRefusesUncleanAndMissingPaths(t *testing.T) {
+	top := lay(t, "a/b/", "a/file")
 	for _, name := range []string{"a/b", top + "/", top + "/a/../a", ""} {
 		if f, err := Open(name); err == nil {
 			t.Errorf("%q: opened %s, want an error", name, f.Path)
@@ -72,23 +89,23 @@ func TestOpenFollowsNoLink(t *testing.T) {
 }
 
 // Links that a command can have made are not followed; others are.
-func TestLinksThatBoxesMayHaveMade(t *testing.T) {
+func TestLinkThatABoxCouldMakeIsRefused(t *testing.T) {
 	top := lay(t, "work/sub/", "other/in/", "work/link -> ../other", "work/chain -> sub/../link", "out -> work/sub", "over -> TOP/work/link", "loop -> loop")
 	for path, refused := range map[string]bool{
-		"work": false, "work/sub": false, "out": false, "work/link": true, "work/link/in": true, "work/chain": true, "over": true, "work/sub/../link": false,
+		"work": false, "work/sub": false, "out": false, "work/link": true, "work/link/in": true, "work/chain": true, "over": true,
+		"work/sub/../link": true, // filepath.Abs cleans it first
 	} {
-		g := &Guard{Wrote: []string{filepath.Join(top, "work")}}
-		real, err := g.Workspace(filepath.Join(top, path), true, nil)
-		if path == "work/sub/../link" {
-			refused = true // filepath.Abs cleans it first
-		}
-		if r, ok := errors.AsType[*Refusal](err); refused != ok || ok && (!strings.Contains(r.Error(), "is a link") || r.Hint == "") {
-			t.Errorf("%s: %q, %v", path, real, err)
-		}
-		want, _ := filepath.EvalSymlinks(filepath.Join(top, path))
-		if real, err := new(Guard).Workspace(filepath.Join(top, path), true, nil); err != nil || real != want {
-			t.Errorf("%s, which no box could write: %q, %v", path, real, err)
-		}
+		t.Run(path, func(t *testing.T) {
+			g := &Guard{Wrote: []string{filepath.Join(top, "work")}}
+			real, err := g.Workspace(filepath.Join(top, path), true, nil)
+			if r, ok := errors.AsType[*Refusal](err); refused != ok || ok && (!strings.Contains(r.Error(), "is a link") || r.Hint == "") {
+				t.Errorf("%q, %v, want it refused: %v", real, err, refused)
+			}
+			want, _ := filepath.EvalSymlinks(filepath.Join(top, path))
+			if real, err := new(Guard).Workspace(filepath.Join(top, path), true, nil); err != nil || real != want {
+				t.Errorf("where no box could write: %q, %v", real, err)
+			}
+		})
 	}
 	if _, err := new(Guard).Workspace(filepath.Join(top, "loop"), true, nil); err == nil {
 		t.Error("a link to itself was resolved")
@@ -97,7 +114,7 @@ func TestLinksThatBoxesMayHaveMade(t *testing.T) {
 
 // A path is opened at a launch only if it is still the admitted file, or a replacement
 // that no box can have made.
-func TestPathThatBecameAnother(t *testing.T) {
+func TestReplacedPathIsCheckedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(dir string) error
@@ -159,7 +176,7 @@ func link(dir string) error {
 }
 
 // A directory that now belongs to another user is refused.
-func TestOwnerIsRemembered(t *testing.T) {
+func TestReplacementOfAnotherOwnerIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to give a directory away")
 	}
@@ -178,7 +195,7 @@ func TestOwnerIsRemembered(t *testing.T) {
 
 // A mount is refused if commands of the same server's boxes could replace it, or if it
 // would open what a workspace protects.
-func TestPathsOfOneServer(t *testing.T) {
+func TestOverlappingPathsAreRefused(t *testing.T) {
 	const ro, rw = false, true
 	type at struct {
 		path     string
@@ -228,31 +245,39 @@ func TestPathsOfOneServer(t *testing.T) {
 
 // A mount is refused at the launch while boxes of another server can write it, unless
 // both may write the same directory.
-func TestMountThatOthersWrite(t *testing.T) {
+func TestMountThatOtherServersWriteIsRefused(t *testing.T) {
 	for _, c := range []struct {
-		others   string
-		writable bool
+		name     string
+		others   string // what boxes of another server can write
+		writable bool   // the mount, m
 		refused  bool
 	}{
-		{"m", false, true}, {"m", true, false}, {".", true, true}, {".", false, true}, {"m/in", false, false}, {"mm", false, false},
+		{"same directory, read-only", "m", false, true},
+		{"same directory, both write", "m", true, false},
+		{"directory above, read-only", ".", false, true},
+		{"directory above, both write", ".", true, true},
+		{"directory in it", "m/in", false, false},
+		{"name with the same beginning", "mm", false, false},
 	} {
-		top := lay(t, "m/in/")
-		g := new(Guard)
-		dir, err := g.Mount(filepath.Join(top, "m"), c.writable)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := g.Open(dir, func() ([]string, error) { return []string{filepath.Join(top, c.others)}, nil })
-		if c.refused != (err != nil && strings.Contains(err.Error(), "boxes of another server can write")) {
-			t.Errorf("%+v: %v", c, err)
-		}
-		if f != nil {
-			f.Close()
-		}
-		unknown := errors.New("no engine")
-		if _, err := g.Open(dir, func() ([]string, error) { return nil, unknown }); !errors.Is(err, unknown) {
-			t.Errorf("without a list of other boxes: %v", err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			top := lay(t, "m/in/")
+			g := new(Guard)
+			dir, err := g.Mount(filepath.Join(top, "m"), c.writable)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := g.Open(dir, func() ([]string, error) { return []string{filepath.Join(top, c.others)}, nil })
+			if c.refused != (err != nil && strings.Contains(err.Error(), "boxes of another server can write")) {
+				t.Errorf("%v, want it refused: %v", err, c.refused)
+			}
+			if f != nil {
+				f.Close()
+			}
+			unknown := errors.New("no engine")
+			if _, err := g.Open(dir, func() ([]string, error) { return nil, unknown }); !errors.Is(err, unknown) {
+				t.Errorf("without a list of other boxes: %v", err)
+			}
+		})
 	}
 }
 

@@ -61,7 +61,7 @@ func TestOwnWorkspaceIsRemovedOnlyIfEmpty(t *testing.T) {
 
 // Exec and Start fail with WorkspaceGone while the directory of a workspace is missing,
 // and succeed once it is back.
-func TestWorkspaceThatIsGone(t *testing.T) {
+func TestMissingWorkspaceIsReported(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "workspace")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
