@@ -13,6 +13,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
+// testOutput checks what is logged of a command's output.
 func testOutput(t *testing.T, s *suite) {
 	t.Run("both streams", func(t *testing.T) {
 		r := sh(t, s.box, "echo out; echo err >&2; exit 3")
@@ -72,6 +73,7 @@ for i in 1 2 3; do echo o$i; seen o$i; echo e$i >&2; seen e$i; done`})
 	want(t, sh(t, s.box, "rm seen-*"), 0, "")
 }
 
+// testBinary checks that every byte value passes in both directions.
 func testBinary(t *testing.T, s *suite) {
 	all := make([]byte, 256)
 	for i := range all {
@@ -136,6 +138,7 @@ func testMany(t *testing.T, s *suite) {
 	})
 }
 
+// testInput gives commands their whole standard input at the start.
 func testInput(t *testing.T, s *suite) {
 	t.Run("none", func(t *testing.T) { want(t, sh(t, s.box, "cat; echo end"), 0, "end\n") })
 	t.Run("given", func(t *testing.T) {
@@ -167,6 +170,7 @@ func testInput(t *testing.T, s *suite) {
 	})
 }
 
+// testStart checks what a command starts with: directory, environment, descriptors, limits.
 func testStart(t *testing.T, s *suite) {
 	t.Run("directory", func(t *testing.T) {
 		want(t, do(t, s.box, sandbox.Command{Cmd: "pwd", Dir: "/usr"}), 0, "/usr\n")
@@ -188,6 +192,28 @@ func testStart(t *testing.T, s *suite) {
 		r := do(t, s.box, sandbox.Command{Cmd: `echo "$A|$TERM|$NO_COLOR|$PAGER"`, Env: map[string]string{"A": "1 2\n3", "TERM": "xterm"}})
 		want(t, r, 0, "1 2\n3|xterm|1|cat\n")
 	})
+	testOddCommands(t, s)
+	t.Run("nothing inherited", func(t *testing.T) {
+		// 3 is the directory that ls itself reads.
+		want(t, sh(t, s.box, "ls /proc/self/fd | tr '\\n' ' '"), 0, "0 1 2 3 ")
+		want(t, sh(t, s.box, "ulimit -c; ulimit -Hc; test $(ulimit -Hn) -le 65536 && echo few"), 0, "0\n0\nfew\n")
+		want(t, sh(t, s.box, "env | grep -c WARMBOX_TEST"), 1, "0\n")
+	})
+	t.Run("cancelled before", func(t *testing.T) {
+		ctx := cancelled(t)
+		if _, err := s.box.Exec(ctx, sandbox.Command{Cmd: "true"}); err == nil {
+			t.Error("started all the same")
+		}
+	})
+	t.Run("time", func(t *testing.T) {
+		if r := sh(t, s.box, "sleep 0.2"); r.Took < 200*time.Millisecond {
+			t.Errorf("took %v", r.Took)
+		}
+	})
+}
+
+// testOddCommands starts commands of unusual length and text.
+func testOddCommands(t *testing.T, s *suite) {
 	t.Run("1 MB command", func(t *testing.T) {
 		cmd := "x='" + strings.Repeat("0123456789abcdef", (1<<20)/16-64) + "'\necho ${#x} $# \"$0\"\nls /proc/self/fd | tr '\\n' ' '"
 		r := sh(t, s.box, cmd)
@@ -205,23 +231,6 @@ func testStart(t *testing.T, s *suite) {
 			if _, err := s.box.Exec(t.Context(), sandbox.Command{Cmd: bad}); err == nil {
 				t.Errorf("%q is taken", bad)
 			}
-		}
-	})
-	t.Run("nothing inherited", func(t *testing.T) {
-		// 3 is the directory that ls itself reads.
-		want(t, sh(t, s.box, "ls /proc/self/fd | tr '\\n' ' '"), 0, "0 1 2 3 ")
-		want(t, sh(t, s.box, "ulimit -c; ulimit -Hc; test $(ulimit -Hn) -le 65536 && echo few"), 0, "0\n0\nfew\n")
-		want(t, sh(t, s.box, "env | grep -c WARMBOX_TEST"), 1, "0\n")
-	})
-	t.Run("cancelled before", func(t *testing.T) {
-		ctx := cancelled(t)
-		if _, err := s.box.Exec(ctx, sandbox.Command{Cmd: "true"}); err == nil {
-			t.Error("started all the same")
-		}
-	})
-	t.Run("time", func(t *testing.T) {
-		if r := sh(t, s.box, "sleep 0.2"); r.Took < 200*time.Millisecond {
-			t.Errorf("took %v", r.Took)
 		}
 	})
 }

@@ -39,6 +39,7 @@ func shows(t testing.TB, run *sandbox.Run, pattern string) {
 	eventually(t, "output like "+pattern, func() bool { return re.Match(logged(t, run)) })
 }
 
+// testTerminal checks commands with a terminal.
 func testTerminal(t *testing.T, s *suite) {
 	t.Run("is a terminal", func(t *testing.T) {
 		r := do(t, s.box, atTerminal("test -t 0 -a -t 1 -a -t 2 && stty size && tty && echo err >&2 && echo $TERM $NO_COLOR $PAGER; exit 3"))
@@ -52,14 +53,34 @@ func testTerminal(t *testing.T, s *suite) {
 		c.Env = map[string]string{"TERM": "vt100"}
 		want(t, do(t, s.box, c), 0, "vt100\n")
 	})
+	t.Run("resize", func(t *testing.T) {
+		run := start(t, s.box, atTerminal(`trap 'stty size; exit' WINCH; echo up; while :; do sleep 0.01; done`))
+		printed(t, run, "up")
+		check(t, run.Resize(132, 50))
+		want(t, wait(t, run), 0, "up\n50 132\n")
+		wantError(t, run.Resize(80, 24), sandbox.InvalidArgument, "has ended")
+		wantError(t, run.Resize(0, 24), sandbox.InvalidArgument, "0 columns and 24 rows")
+	})
+	testTerminalInput(t, s)
+	testTerminalOutput(t, s)
+	t.Run("bash -i", func(t *testing.T) { testInteractive(t, s) })
+	t.Run("python3 -i", func(t *testing.T) { testPython(t, s) })
+	for _, name := range []string{"plain", "setsid", "holds stdout", "stopped", "all at once"} {
+		t.Run("killed: "+name, func(t *testing.T) {
+			t.Parallel()
+			testKill(t, s, atTerminal(stubborn[name]))
+		})
+	}
+}
+
+// testTerminalInput sends input to terminals, and the characters ^C and ^D.
+func testTerminalInput(t *testing.T, s *suite) {
 	t.Run("read -p", func(t *testing.T) {
 		run := start(t, s.box, atTerminal(`read -rp 'name? ' name; echo "hello $name"`))
 		printed(t, run, "name? ")
 		send(t, run, "Ann\n")
 		want(t, wait(t, run), 0, "name? Ann\nhello Ann\n")
 	})
-	t.Run("bash -i", func(t *testing.T) { testInteractive(t, s) })
-	t.Run("python3 -i", func(t *testing.T) { testPython(t, s) })
 	t.Run("stdin first", func(t *testing.T) {
 		c := atTerminal("stty -echo; cat; echo end")
 		c.Stdin = strings.NewReader("a\nb\n") // the host adds ^D
@@ -76,14 +97,6 @@ func testTerminal(t *testing.T, s *suite) {
 		check(t, run.CloseInput())
 		want(t, wait(t, run), 0, "up\nhalf a lineone\ntwo\n")
 	})
-	t.Run("resize", func(t *testing.T) {
-		run := start(t, s.box, atTerminal(`trap 'stty size; exit' WINCH; echo up; while :; do sleep 0.01; done`))
-		printed(t, run, "up")
-		check(t, run.Resize(132, 50))
-		want(t, wait(t, run), 0, "up\n50 132\n")
-		wantError(t, run.Resize(80, 24), sandbox.InvalidArgument, "has ended")
-		wantError(t, run.Resize(0, 24), sandbox.InvalidArgument, "0 columns and 24 rows")
-	})
 	t.Run("^C", func(t *testing.T) {
 		run := start(t, s.box, atTerminal("echo up; sleep 1000"))
 		printed(t, run, "up")
@@ -92,6 +105,11 @@ func testTerminal(t *testing.T, s *suite) {
 			t.Errorf("%+v, %q", r.Exit, r.stdout)
 		}
 	})
+}
+
+// testTerminalOutput checks that the output of a terminal is complete when its command
+// ends, and that a process which holds the terminal does not keep its run from ending.
+func testTerminalOutput(t *testing.T, s *suite) {
 	t.Run("much output", func(t *testing.T) {
 		r := do(t, s.box, atTerminal("seq 100000; exit 4"))
 		if text := string(logged(t, r.run)); r.Code != 4 || len(text) != 688895 || !strings.HasSuffix(text, "\r\n99999\r\n100000\r\n") {
@@ -114,12 +132,6 @@ func testTerminal(t *testing.T, s *suite) {
 		r.run.Kill()
 		<-r.run.Over()
 	})
-	for _, name := range []string{"plain", "setsid", "holds stdout", "stopped", "all at once"} {
-		t.Run("killed: "+name, func(t *testing.T) {
-			t.Parallel()
-			testKill(t, s, atTerminal(stubborn[name]))
-		})
-	}
 }
 
 // leaves starts a program outside the terminal's session and waits until it runs:
