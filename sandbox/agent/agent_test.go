@@ -141,6 +141,26 @@ func (h *host) do(shell, cmd string) (string, wire.ExitBody) {
 	return h.until(h.run(wire.StartBody{Cmd: cmd, Shell: shell}), "")
 }
 
+// wantFailure reads to the end of the stream and checks that the agent ends with an error.
+func (h *host) wantFailure() {
+	h.t.Helper()
+	drained(h.r)
+	if err := h.cmd.Wait(); err == nil {
+		h.t.Error("the agent ended without an error")
+	}
+}
+
+// drained reads to the end of a stream, at most 20 s, and returns the last frame.
+func drained(r *wire.Reader) (last wire.Frame, err error) {
+	for deadline := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(deadline); {
+		var f wire.Frame
+		if f, err = r.Read(); err == nil {
+			last = f
+		}
+	}
+	return last, err
+}
+
 var size = &wire.Size{Cols: 80, Rows: 24}
 
 // A frame that no host may send ends the agent.
@@ -167,14 +187,7 @@ func TestViolationEndsTheAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := start(t)
 			go violate(h)
-			for {
-				if _, err := h.r.Read(); err != nil {
-					break
-				}
-			}
-			if err := h.cmd.Wait(); err == nil {
-				t.Error("the agent ended without an error")
-			}
+			h.wantFailure()
 		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -164,17 +163,6 @@ func TestLoweredLimitEndsTheAgent(t *testing.T) {
 			}
 		})
 	}
-}
-
-// drained reads to the end of a stream, and returns the last frame.
-func drained(r *wire.Reader) (last wire.Frame, err error) {
-	for deadline := time.Now().Add(20 * time.Second); err == nil && time.Now().Before(deadline); {
-		var f wire.Frame
-		if f, err = r.Read(); err == nil {
-			last = f
-		}
-	}
-	return last, err
 }
 
 // Faults that a process sends are dropped; a real one is a panic that can be recovered.

@@ -48,10 +48,12 @@ func TestInvalidLookEndsTheAgent(t *testing.T) {
 		"relative path":  {Paths: []string{"workspace"}},
 		"too many paths": {Paths: make([]string, wire.MaxLook+1)},
 	} {
-		h := start(t)
-		h.sendJSON(wire.Look, wire.ID{}, body)
-		if f, err := h.r.Read(); err == nil {
-			t.Errorf("%s: got %v", name, f.Kind)
-		}
+		t.Run(name, func(t *testing.T) {
+			h := start(t)
+			h.sendJSON(wire.Look, wire.ID{}, body)
+			if f, err := h.r.Read(); err == nil {
+				t.Errorf("got %v", f.Kind)
+			}
+		})
 	}
 }
