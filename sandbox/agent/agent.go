@@ -44,7 +44,8 @@ type Agent struct {
 	spares spares
 }
 
-func newAgent() (*Agent, error) {
+// newAgent returns an agent that serves hosts. It reaps children from now on.
+func newAgent(hosts hostSource) (*Agent, error) {
 	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", os.DevNull, err)
@@ -52,7 +53,7 @@ func newAgent() (*Agent, error) {
 	initialLimits()
 	a := &Agent{
 		shell: findShell(), domains: findDomains(), null: uintptr(null),
-		procs: newProcesses(),
+		procs: newProcesses(), hosts: hosts,
 	}
 	for _, pid := range a.children() {
 		a.procs.initial[pid] = true
@@ -65,14 +66,13 @@ func newAgent() (*Agent, error) {
 }
 
 // serve serves hosts until the last stream has ended, then ends everything.
-func (a *Agent) serve(hosts hostSource) error {
-	a.hosts = hosts
+func (a *Agent) serve() error {
 	if !initProcess() {
 		go a.endOnSignal()
 	}
 	defer a.endAll()
 	for {
-		stream, err := hosts.next()
+		stream, err := a.hosts.next()
 		if err != nil {
 			return err
 		}

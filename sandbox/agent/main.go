@@ -52,21 +52,26 @@ func serve(args []string) error {
 	if err := harden(); err != nil {
 		return err
 	}
-	a, err := newAgent()
+	hosts, err := openHosts(*path, *listen, *peer, *stdio)
 	if err != nil {
 		return err
 	}
-	switch {
-	case *path != "":
-		return a.serve(newDialer(*path))
-	case *listen != "" && *peer >= 0:
-		l, err := newListener(*listen, *peer)
-		if err != nil {
-			return err
-		}
-		return a.serve(l)
-	case *stdio:
-		return a.serve(&singleHost{stream: stdioStream()})
+	a, err := newAgent(hosts)
+	if err != nil {
+		return err
 	}
-	return errors.New(usage)
+	return a.serve()
+}
+
+// openHosts returns the source of hosts that the flags name.
+func openHosts(path, listen string, peer int, stdio bool) (hostSource, error) {
+	switch {
+	case path != "":
+		return newDialer(path), nil
+	case listen != "" && peer >= 0:
+		return newListener(listen, peer)
+	case stdio:
+		return &singleHost{stream: stdioStream()}, nil
+	}
+	return nil, errors.New(usage)
 }

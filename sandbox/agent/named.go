@@ -60,11 +60,10 @@ func (r *run) enter(p *program, body wire.StartBody) error {
 	if !r.agent.shell.bash {
 		return unix.Errno(0)
 	}
-	n, err := r.agent.names.use(body.Shell, r.agent.env)
+	n, err := r.agent.names.use(body, r.agent.env)
 	if err != nil {
 		return err
 	}
-	n.trap = strings.Contains(body.Cmd, "trap")
 	r.named = n
 	boot := bootstrap{named: n, fd: len(p.files), environ: p.env, set: append(body.Env, r.tree.mark), dir: p.dir, move: body.Dir != ""}
 	fd, err := memFile(boot.String())
@@ -77,7 +76,8 @@ func (r *run) enter(p *program, body wire.StartBody) error {
 }
 
 // use reserves a named shell for a run.
-func (n *names) use(called string, env []string) (*named, error) {
+func (n *names) use(body wire.StartBody, env []string) (*named, error) {
+	called := body.Shell
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.dir == "" || unix.Access(n.dir, unix.W_OK) != nil {
@@ -94,7 +94,7 @@ func (n *names) use(called string, env []string) (*named, error) {
 	if n.all[called].busy { // with a run that its host has forgotten and that is ending
 		return nil, unix.EBUSY
 	}
-	u := &named{name: n.all[called], names: n, state: filepath.Join(n.dir, called)}
+	u := &named{name: n.all[called], names: n, state: filepath.Join(n.dir, called), trap: strings.Contains(body.Cmd, "trap")}
 	u.busy = true
 	u.next = u.state + "~"         // no shell's name contains "~"
 	file, err := os.Lstat(u.state) // opening a pipe in its place would block the command

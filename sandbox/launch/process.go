@@ -56,15 +56,14 @@ func (p *Process) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.
 		return nil, err
 	}
 	defer release()
-	c, err := startChild(cmd, dir)
-	if err != nil {
-		return nil, fmt.Errorf("start the agent %s: %w", cmd.Path, err)
-	}
-	c.own = spec.Workspace == ""
-	c.place = sandbox.Place{
+	cmd.Dir = dir
+	c, err := startChild(cmd, sandbox.Place{
 		Backend: "process", Path: "pipe", Workspace: dir, Dir: dir, Env: hostEnv(),
 		Shown: []sandbox.Shown{{Path: dir, Source: dir, ID: workspace.ID, Main: true}},
 		Notes: []string{"no isolation: commands run on this host, as the user who runs warmbox"},
+	}, spec.Workspace == "")
+	if err != nil {
+		return nil, fmt.Errorf("start the agent %s: %w", cmd.Path, err)
 	}
 	return c, nil
 }
@@ -115,8 +114,9 @@ type child struct {
 	closed  chan struct{} // closed when Close begins
 }
 
-func startChild(cmd *exec.Cmd, dir string) (*child, error) {
-	c := &child{cmd: cmd, exited: make(chan struct{}), closed: make(chan struct{})}
+// startChild starts an agent. own means that place.Workspace was created for the box.
+func startChild(cmd *exec.Cmd, place sandbox.Place, own bool) (*child, error) {
+	c := &child{cmd: cmd, place: place, own: own, exited: make(chan struct{}), closed: make(chan struct{})}
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func startChild(cmd *exec.Cmd, dir string) (*child, error) {
 		return nil, err
 	}
 	c.in, c.out = in, out
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, stdin, stdout, &c.last
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &c.last
 	ownSession(cmd)
 	err = cmd.Start()
 	stdin.Close()
