@@ -158,7 +158,7 @@ func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string, 
 
 	hello := wire.HelloBody{
 		Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(env)), Spares: b.spares,
-		KeepMillis: b.keepFor.Milliseconds(), Resume: again,
+		PersistMillis: b.keepFor.Milliseconds(), Resume: again,
 	}
 	if b.Place.Heartbeat {
 		hello.LeaseMillis = b.lease.Milliseconds()

@@ -152,7 +152,7 @@ func (a *Agent) applyHello(hello wire.HelloBody) {
 // replyHello answers a Hello.
 func (a *Agent) replyHello(hello wire.HelloBody, stream io.ReadWriteCloser) error {
 	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path}
-	persistent := hello.KeepMillis > 0
+	persistent := hello.PersistMillis > 0
 	a.hosts.setPersistent(persistent)
 	if persistent || a.persistence != nil {
 		return a.replyPersistent(hello, ours, stream)

@@ -95,14 +95,14 @@ func (a *Agent) replyPersistent(hello, ours wire.HelloBody, stream io.ReadWriteC
 		if a.persistence, err = newPersistence(a); err != nil {
 			return err
 		}
-	case !hello.Resume || hello.KeepMillis <= 0:
+	case !hello.Resume || hello.PersistMillis <= 0:
 		return wire.Violation("%v without resume in a persistent box that had a host before", wire.Hello)
 	}
 	k := a.persistence
 	if k.expiry != nil {
 		k.expiry.Stop()
 	}
-	k.life, k.stream = time.Duration(hello.KeepMillis)*time.Millisecond, stream
+	k.life, k.stream = time.Duration(hello.PersistMillis)*time.Millisecond, stream
 	a.renewInputs() // before this host can be sent a StdinTaken for the last one's input
 	a.out.attach(stream)
 	var known []byte

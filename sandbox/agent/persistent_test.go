@@ -67,7 +67,7 @@ func (k *persistentAgent) host() (*host, []known) {
 	k.t.Cleanup(func() { conn.Close() })
 	h := &host{t: k.t, in: conn, r: wire.NewReader(conn, wire.FromAgent), cmd: k.cmd, last: k.runs}
 	h.sendJSON(wire.Hello, wire.ID{}, wire.HelloBody{
-		Dir: k.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, KeepMillis: k.keep.Milliseconds(), Resume: k.hosts > 0,
+		Dir: k.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, PersistMillis: k.keep.Milliseconds(), Resume: k.hosts > 0,
 	})
 	k.hosts++
 	f := h.read(wire.Hello)

@@ -281,7 +281,7 @@ type host struct {
 func greetKept(t *testing.T, b *box, wait time.Duration, again bool) *host {
 	t.Helper()
 	h := &host{wire.NewReader(b, wire.FromAgent), t, b, map[wire.ID]string{}}
-	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: b.place.Dir, Env: b.place.Env, KeepMillis: wait.Milliseconds(), Resume: again})
+	h.say(wire.Hello, wire.ID{}, wire.HelloBody{Dir: b.place.Dir, Env: b.place.Env, PersistMillis: wait.Milliseconds(), Resume: again})
 	var hello wire.HelloBody
 	if err := wire.Decode(h.next(wire.Hello), &hello); err != nil {
 		t.Fatal(err)

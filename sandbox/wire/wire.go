@@ -200,12 +200,12 @@ type Frame struct {
 // HelloBody is the payload of Hello, the first frame of each side.
 type HelloBody struct {
 	// From the host.
-	LeaseMillis int64    `json:"leaseMillis,omitempty"` // the agent ends after this much silence; 0: never
-	Dir         string   `json:"dir,omitempty"`         // working directory of commands; "" is the agent's own
-	Env         []string `json:"env,omitempty"`         // variables of every run, "NAME=value"
-	KeepMillis  int64    `json:"keepMillis,omitempty"`  // how long the agent waits for the next host; 0: the box is not persistent
-	Resume      bool     `json:"resume,omitempty"`      // an earlier host was attached
-	Spares      int      `json:"spares,omitempty"`      // spare shells to keep ready; the agent adds a few after a burst of commands
+	LeaseMillis   int64    `json:"leaseMillis,omitempty"` // the agent ends after this much silence; 0: never
+	Dir           string   `json:"dir,omitempty"`         // working directory of commands; "" is the agent's own
+	Env           []string `json:"env,omitempty"`         // variables of every run, "NAME=value"
+	PersistMillis int64    `json:"keepMillis,omitempty"`  // how long the agent waits for the next host; 0: the box is not persistent
+	Resume        bool     `json:"resume,omitempty"`      // an earlier host was attached
+	Spares        int      `json:"spares,omitempty"`      // spare shells to keep ready; the agent adds a few after a burst of commands
 
 	// From the agent.
 	Agent string `json:"agent,omitempty"` // name of the program, for people
