@@ -133,7 +133,7 @@ func (a *Agent) handshake(r *wire.Reader, stream io.ReadWriteCloser) (hello wire
 	if err := a.replyHello(hello, stream); err != nil {
 		return hello, err
 	}
-	a.renewSpares(hello.Spares)
+	a.setSpares(hello.Spares)
 	return hello, nil
 }
 
@@ -227,7 +227,7 @@ func (a *Agent) carryOut(f wire.Frame) error {
 	case wire.Ping:
 		return a.out.send(wire.Append(nil, wire.Pong, f.Run, f.Payload))
 	case wire.Hello:
-		return wire.Violation("a second Hello")
+		return wire.Violation("a second %v", f.Kind)
 	case wire.Resume, wire.Forget:
 		return a.reattach(f)
 	case wire.Look:
@@ -242,7 +242,7 @@ func (a *Agent) carryOut(f wire.Frame) error {
 		return r.stdin.accept(f.Payload)
 	case wire.StdinClose:
 		if r.tty {
-			return wire.Violation("%v for a terminal", f.Kind)
+			return wire.Violation("%v for a run with a terminal", f.Kind)
 		}
 		r.stdin.end()
 	case wire.Signal:

@@ -83,9 +83,9 @@ func newPersistence(a *Agent) (*persistence, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &persistence{agent: a, ring: ring, runs: map[uint32]*persistentRun{}, ids: map[wire.ID]*persistentRun{}}
-	k.room.L, k.work.L = &k.mu, &k.mu
-	return k, nil
+	ps := &persistence{agent: a, ring: ring, runs: map[uint32]*persistentRun{}, ids: map[wire.ID]*persistentRun{}}
+	ps.room.L, ps.work.L = &ps.mu, &ps.mu
+	return ps, nil
 }
 
 // replyPersistent answers the Hello of a host of a persistent box.
@@ -96,17 +96,17 @@ func (a *Agent) replyPersistent(hello, ours wire.HelloBody, stream io.ReadWriteC
 			return err
 		}
 	case !hello.Resume || hello.PersistMillis <= 0:
-		return wire.Violation("%v without resume in a persistent box that had a host before", wire.Hello)
+		return wire.Violation("%v without resume and keepMillis in a persistent box that had a host before", wire.Hello)
 	}
-	k := a.persistence
-	if k.expiry != nil {
-		k.expiry.Stop()
+	ps := a.persistence
+	if ps.expiry != nil {
+		ps.expiry.Stop()
 	}
-	k.life, k.stream = time.Duration(hello.PersistMillis)*time.Millisecond, stream
+	ps.life, ps.stream = time.Duration(hello.PersistMillis)*time.Millisecond, stream
 	a.renewInputs() // before this host can be sent a StdinTaken for the last one's input
 	a.out.attach(stream)
 	var known []byte
-	if known, ours.Runs, err = k.list(); err != nil {
+	if known, ours.Runs, err = ps.list(); err != nil {
 		return err
 	}
 	if err := a.out.sendJSON(wire.Hello, wire.ID{}, ours); err != nil || ours.Runs == 0 {
@@ -134,14 +134,14 @@ func (a *Agent) reattach(f wire.Frame) error {
 }
 
 // check refuses a Start that breaks the rules of a persistent box.
-func (k *persistence) check(id wire.ID, body wire.StartBody) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (ps *persistence) check(id wire.ID, body wire.StartBody) error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	switch {
-	case k.unanswered > 0:
+	case ps.unanswered > 0:
 		return wire.Violation("%v before the host has resumed or forgotten every known run", wire.Start)
-	case k.ids[id] != nil:
-		return wire.Violation("two runs of one id")
+	case ps.ids[id] != nil:
+		return wire.Violation("%v with the id of a known run", wire.Start)
 	case body.Tag == "":
 		return wire.Violation("%v without a tag", wire.Start)
 	}
@@ -149,56 +149,56 @@ func (k *persistence) check(id wire.ID, body wire.StartBody) error {
 }
 
 // full reports whether the limit of known runs is reached.
-func (k *persistence) full() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.runs) >= wire.MaxRuns
+func (ps *persistence) full() bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return len(ps.runs) >= wire.MaxRuns
 }
 
 // begin records a new run.
-func (k *persistence) begin(r *run, tag string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.last++
-	r.persistent = &persistentRun{num: k.last, id: r.id, tag: tag, run: r, answered: true}
-	k.runs[k.last], k.ids[r.id] = r.persistent, r.persistent
+func (ps *persistence) begin(r *run, tag string) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.last++
+	r.persistent = &persistentRun{num: ps.last, id: r.id, tag: tag, run: r, answered: true}
+	ps.runs[ps.last], ps.ids[r.id] = r.persistent, r.persistent
 }
 
 // print records output of a run. It waits for an attached host that is behind, and never
 // while detached.
-func (k *persistence) print(r *persistentRun, kind wire.Kind, p []byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.add(r, record{r.num, kind, len(p)}, p)
+func (ps *persistence) print(r *persistentRun, kind wire.Kind, p []byte) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.add(r, record{r.num, kind, len(p)}, p)
 	r.end += int64(len(p))
 }
 
-// add adds a record to the ring. The caller holds k.mu.
-func (k *persistence) add(r *persistentRun, rec record, p []byte) {
-	for k.attached && k.ring.head-k.cursor > unsentBytes {
-		k.room.Wait()
+// add adds a record to the ring. The caller holds ps.mu.
+func (ps *persistence) add(r *persistentRun, rec record, p []byte) {
+	for ps.attached && ps.ring.head-ps.cursor > unsentBytes {
+		ps.room.Wait()
 	}
 	if r.forgotten {
 		return
 	}
-	for !k.ring.fits(len(p)) {
-		k.evict()
+	for !ps.ring.fits(len(p)) {
+		ps.evict()
 	}
 	var unsent int64 // only a record that is not sent yet can be extended
-	if k.attached {
-		unsent = k.cursor
+	if ps.attached {
+		unsent = ps.cursor
 	}
-	if len(p) == 0 || !k.ring.extend(rec, p, unsent) {
-		k.ring.add(rec, p)
+	if len(p) == 0 || !ps.ring.extend(rec, p, unsent) {
+		ps.ring.add(rec, p)
 	}
-	k.work.Signal()
+	ps.work.Signal()
 }
 
 // evict drops the oldest record. While a host is attached that record has been sent,
 // since the ring holds more than unsentBytes.
-func (k *persistence) evict() {
-	rec, feeds := k.ring.drop()
-	r := k.runs[rec.run]
+func (ps *persistence) evict() {
+	rec, feeds := ps.ring.drop()
+	r := ps.runs[rec.run]
 	if r == nil {
 		return
 	}
@@ -214,47 +214,47 @@ func (k *persistence) evict() {
 }
 
 // exited records the Exit of a run.
-func (k *persistence) exited(r *persistentRun, exit []byte, open bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (ps *persistence) exited(r *persistentRun, exit []byte, open bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	r.exit, r.over = exit, !open
-	k.add(r, record{run: r.num, kind: wire.Exit}, nil)
+	ps.add(r, record{run: r.num, kind: wire.Exit}, nil)
 }
 
 // closed records the Closed of a run.
-func (k *persistence) closed(r *persistentRun) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (ps *persistence) closed(r *persistentRun) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	r.over = true
-	k.add(r, record{run: r.num, kind: wire.Closed}, nil)
+	ps.add(r, record{run: r.num, kind: wire.Closed}, nil)
 }
 
 // list returns a Known frame for each run, and their number.
-func (k *persistence) list() (frames []byte, n int, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, r := range k.inOrder() {
+func (ps *persistence) list() (frames []byte, n int, err error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, r := range ps.inOrder() {
 		r.answered = false
 		body := wire.KnownBody{Tag: r.tag, Bytes: r.end, Ended: r.exit != nil, Input: r.run.stdin.open(), AgeMillis: time.Since(r.run.began).Milliseconds()}
 		if frames, err = wire.AppendJSON(frames, wire.Known, r.id, body); err != nil {
 			return nil, 0, err
 		}
 	}
-	if k.unanswered = len(k.runs); k.unanswered == 0 {
-		k.attach()
+	if ps.unanswered = len(ps.runs); ps.unanswered == 0 {
+		ps.attach()
 	}
-	return frames, len(k.runs), nil
+	return frames, len(ps.runs), nil
 }
 
-func (k *persistence) inOrder() []*persistentRun {
-	return slices.SortedFunc(maps.Values(k.runs), func(a, b *persistentRun) int { return cmp.Compare(a.num, b.num) })
+func (ps *persistence) inOrder() []*persistentRun {
+	return slices.SortedFunc(maps.Values(ps.runs), func(a, b *persistentRun) int { return cmp.Compare(a.num, b.num) })
 }
 
 // resume carries out a Resume.
-func (k *persistence) resume(f wire.Frame) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r := k.ids[f.Run]
+func (ps *persistence) resume(f wire.Frame) error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	r := ps.ids[f.Run]
 	if r == nil || r.answered {
 		return wire.Violation("%v of a run that has no unanswered %v", f.Kind, wire.Known)
 	}
@@ -262,69 +262,69 @@ func (k *persistence) resume(f wire.Frame) error {
 		return err
 	}
 	if r.from > r.end {
-		return wire.Violation("%v from byte %d of %d", f.Kind, r.from, r.end)
+		return wire.Violation("%v from byte %d, but the run has printed only %d", f.Kind, r.from, r.end)
 	}
-	k.markAnswered(r)
+	ps.markAnswered(r)
 	return nil
 }
 
 // forget carries out a Forget. One for a run that has just been forgotten does nothing.
-func (k *persistence) forget(id wire.ID) {
-	k.mu.Lock()
-	r := k.ids[id]
+func (ps *persistence) forget(id wire.ID) {
+	ps.mu.Lock()
+	r := ps.ids[id]
 	if r == nil {
-		k.mu.Unlock()
+		ps.mu.Unlock()
 		return
 	}
-	delete(k.ids, id)
-	delete(k.runs, r.num)
+	delete(ps.ids, id)
+	delete(ps.runs, r.num)
 	r.forgotten = true
 	if !r.answered {
-		k.markAnswered(r)
+		ps.markAnswered(r)
 	}
 	over := r.over
-	k.mu.Unlock()
+	ps.mu.Unlock()
 	if !over {
-		k.agent.kill(r.run, 0)
+		ps.agent.kill(r.run, 0)
 	}
 }
 
 // markAnswered records that the host has resumed or forgotten a run, and attaches the
-// host after the last one. The caller holds k.mu.
-func (k *persistence) markAnswered(r *persistentRun) {
+// host after the last one. The caller holds ps.mu.
+func (ps *persistence) markAnswered(r *persistentRun) {
 	r.answered = true
-	if k.unanswered--; k.unanswered == 0 {
-		k.attach()
+	if ps.unanswered--; ps.unanswered == 0 {
+		ps.attach()
 	}
 }
 
 // attach starts sending the ring to the host. Frames whose records the ring no longer has
 // are sent first: all earlier output of their runs is gone from it too. The caller holds
-// k.mu.
-func (k *persistence) attach() {
-	k.cursor, k.early = k.ring.tail, nil
-	for _, r := range k.inOrder() {
+// ps.mu.
+func (ps *persistence) attach() {
+	ps.cursor, ps.early = ps.ring.tail, nil
+	for _, r := range ps.inOrder() {
 		r.at = r.base
 		if r.from < r.base {
-			k.early = wire.AppendCounts(k.early, wire.Dropped, r.id, r.base, r.feeds)
+			ps.early = wire.AppendCounts(ps.early, wire.Dropped, r.id, r.base, r.feeds)
 		}
 		if r.exitGone {
-			k.early = append(k.early, r.exit...)
+			ps.early = append(ps.early, r.exit...)
 		}
 		if r.closeGone {
-			k.early = wire.Append(k.early, wire.Closed, r.id, nil)
+			ps.early = wire.Append(ps.early, wire.Closed, r.id, nil)
 		}
 	}
-	k.attached = true
-	k.feeding.Go(k.feed)
+	ps.attached = true
+	ps.feeding.Go(ps.feed)
 }
 
 // feed sends records until the host is detached.
-func (k *persistence) feed() {
+func (ps *persistence) feed() {
 	buf := make([]byte, 0, wire.HeaderLen+wire.MaxPayload)
-	for frame := k.next(buf); frame != nil; frame = k.next(buf) {
-		if err := k.agent.out.send(frame); err != nil {
-			stream := k.stream
+	for frame := ps.next(buf); frame != nil; frame = ps.next(buf) {
+		if err := ps.agent.out.send(frame); err != nil {
+			stream := ps.stream
 			time.AfterFunc(readRestTime, func() { stream.Close() }) // the stream may end by itself before
 			return
 		}
@@ -332,22 +332,22 @@ func (k *persistence) feed() {
 }
 
 // next waits for the next frames to send. It returns nil when the host is detached.
-func (k *persistence) next(buf []byte) []byte {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for k.attached {
-		if early := k.early; len(early) > 0 {
-			k.early = nil
+func (ps *persistence) next(buf []byte) []byte {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for ps.attached {
+		if early := ps.early; len(early) > 0 {
+			ps.early = nil
 			return early
 		}
-		if k.cursor == k.ring.head {
-			k.work.Wait()
+		if ps.cursor == ps.ring.head {
+			ps.work.Wait()
 			continue
 		}
-		rec, at := k.ring.record(k.cursor), k.cursor+recordLen
-		k.cursor = at + int64(rec.n)
-		k.room.Broadcast()
-		if frame := k.frame(buf, rec, at); frame != nil {
+		rec, at := ps.ring.record(ps.cursor), ps.cursor+recordLen
+		ps.cursor = at + int64(rec.n)
+		ps.room.Broadcast()
+		if frame := ps.frame(buf, rec, at); frame != nil {
 			return frame
 		}
 	}
@@ -356,8 +356,8 @@ func (k *persistence) next(buf []byte) []byte {
 
 // frame returns the frame of a record whose bytes are at position at. It returns nil if
 // the host has the bytes or has forgotten the run.
-func (k *persistence) frame(buf []byte, rec record, at int64) []byte {
-	r := k.runs[rec.run]
+func (ps *persistence) frame(buf []byte, rec record, at int64) []byte {
+	r := ps.runs[rec.run]
 	switch {
 	case r == nil:
 		return nil
@@ -373,23 +373,23 @@ func (k *persistence) frame(buf []byte, rec record, at int64) []byte {
 	}
 	frame := buf[:wire.HeaderLen+rec.n-has]
 	wire.Put(frame, rec.kind, r.id, rec.n-has)
-	k.ring.get(at+int64(has), frame[wire.HeaderLen:])
+	ps.ring.get(at+int64(has), frame[wire.HeaderLen:])
 	return frame
 }
 
 // detach records that the host's stream is closed, and waits for the goroutine that sends
 // to it.
-func (k *persistence) detach() {
-	k.mu.Lock()
-	k.attached, k.unanswered = false, 0
-	k.room.Broadcast()
-	k.work.Broadcast()
-	k.mu.Unlock()
-	k.feeding.Wait()
-	if k.stream != nil { // a stream that ended before its Hello does not restart the expiry
-		k.stream = nil
-		k.expiry = time.AfterFunc(k.life, func() {
-			k.agent.endAll()
+func (ps *persistence) detach() {
+	ps.mu.Lock()
+	ps.attached, ps.unanswered = false, 0
+	ps.room.Broadcast()
+	ps.work.Broadcast()
+	ps.mu.Unlock()
+	ps.feeding.Wait()
+	if ps.stream != nil { // a stream that ended before its Hello does not restart the expiry
+		ps.stream = nil
+		ps.expiry = time.AfterFunc(ps.life, func() {
+			ps.agent.endAll()
 			os.Exit(0)
 		})
 	}

@@ -62,7 +62,7 @@ func (a *Agent) start(f wire.Frame) error {
 		return err
 	}
 	if a.procs.run(f.Run) != nil {
-		return wire.Violation("two runs of one id")
+		return wire.Violation("%v with the id of a known run", wire.Start)
 	}
 	if err := body.Check(); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *Agent) start(f wire.Frame) error {
 			return err
 		}
 	} else if a.names.busy(body.Shell) {
-		return wire.Violation("two runs at once in one named shell")
+		return wire.Violation("%v in the named shell %q, which is busy", wire.Start, body.Shell)
 	}
 	r := &run{agent: a, id: f.Run, tree: newTree(), stdin: &stdin{}, tty: body.TTY != nil, status: make(chan exitStatus, 1)}
 	step, err := r.spawn(body)
@@ -112,7 +112,7 @@ func (r *run) reportStarted() error {
 
 // spawn gives the run a shell, a spare one if possible.
 func (r *run) spawn(body wire.StartBody) (step string, err error) {
-	if k := r.agent.persistence; k != nil && k.full() {
+	if ps := r.agent.persistence; ps != nil && ps.full() {
 		return wire.StepExec, syscall.EAGAIN
 	}
 	dir, err := r.agent.resolve(body.Dir)
@@ -307,7 +307,7 @@ func (r *run) finish(body wire.StartBody) {
 	open := r.end(st)
 	r.agent.settle(r.tree)
 	if open {
-		r.agent.replaceSpare()
+		r.agent.refillAfterRun()
 		r.awaitClosed()
 		r.agent.awaitGone(r.tree)
 		r.reportClosed()
@@ -316,7 +316,7 @@ func (r *run) finish(body wire.StartBody) {
 	if open {
 		r.agent.refill()
 	} else {
-		r.agent.replaceSpare()
+		r.agent.refillAfterRun()
 	}
 }
 

@@ -37,7 +37,7 @@ func (a *Agent) signal(t *tree, sig unix.Signal) {
 
 func (r *run) signal(body wire.SignalBody) error {
 	if !wire.Sendable(body.Signal) {
-		return wire.Violation("%v with number %d", wire.Signal, body.Signal)
+		return wire.Violation("%v %d, which a host may not send", wire.Signal, body.Signal)
 	}
 	r.agent.signal(r.tree, unix.Signal(body.Signal))
 	return nil

@@ -44,17 +44,17 @@ type spares struct {
 	late *time.Timer // a run lasts: flushes its Started and starts the next spare shell
 }
 
-// renewSpares replaces the spare shells according to a Hello.
-func (a *Agent) renewSpares(usual int) {
-	a.procs.do(func() { a.replaceSpares(usual) })
+// setSpares replaces the spare shells according to a Hello.
+func (a *Agent) setSpares(usual int) {
+	a.procs.do(func() { a.resetSpares(usual) })
 	if usual > 0 {
 		go a.refill()
 	}
 }
 
-// replaceSpares ends all spare shells and sets how many there are to be. The caller
+// resetSpares ends all spare shells and sets how many there are to be. The caller
 // holds the lock.
-func (a *Agent) replaceSpares(usual int) {
+func (a *Agent) resetSpares(usual int) {
 	s := &a.spares
 	a.discardSpares()
 	s.usual = min(usual, mostSpares)
@@ -265,9 +265,9 @@ func (r *run) claimIdle(dir string, body wire.StartBody) bool {
 	return false
 }
 
-// replaceSpare starts the missing spare shells at the end of a run, after its Exit is
+// refillAfterRun starts the missing spare shells at the end of a run, after its Exit is
 // sent.
-func (a *Agent) replaceSpare() {
+func (a *Agent) refillAfterRun() {
 	a.procs.do(func() {
 		if a.spares.late != nil {
 			a.spares.late.Stop()
