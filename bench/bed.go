@@ -11,27 +11,26 @@ import (
 	"time"
 )
 
-// bed is what stands while things are measured: servers with a warm box each,
-// and a warm container of the same image without warmbox. All of them work in
-// one directory of this machine.
+// bed is what runs during the measurements: servers with a warm box each, and a
+// warm container of the same image without warmbox. All of them share one
+// directory of this machine.
 type bed struct {
 	*Bench
 	plan     plan
 	progress *progress
 	skipped  []string
 
-	dir    string // a directory of ours; work lies in it
+	dir    string // temporary; contains work
 	work   string
 	stdio  *server
 	box    string
-	path   string  // how the box is reached
-	http   *server // nil: left out
+	path   string  // how the server reaches the box
+	http   *server // nil: not available
 	hbox   string
-	engine *engine // nil: left out
+	engine *engine // nil: not available
 }
 
-// open brings up what every measurement needs. An engine or HTTP that fails is
-// left out; a warmbox that does not start is an error.
+// open starts what every measurement needs. It fails if warmbox does not start.
 func (b *Bench) open(ctx context.Context) (*bed, error) {
 	d := &bed{Bench: b, plan: b.plan(), progress: newProgress(b.Progress, b.Terminal), skipped: slices.Clone(b.Skipped)}
 	err := d.workspace(ctx)
@@ -48,10 +47,10 @@ func (b *Bench) open(ctx context.Context) (*bed, error) {
 	return d, nil
 }
 
-// workspace makes the directory, which boxes can write to whoever owns it.
+// workspace creates the directory, which every user can write to.
 func (d *bed) workspace(ctx context.Context) (err error) {
 	if _, err := exec.LookPath("bash"); err != nil {
-		return fmt.Errorf("there is no local shell to compare with: %w", err)
+		return fmt.Errorf("no local shell to compare with: %w", err)
 	}
 	if d.dir, err = os.MkdirTemp("", "warmbox-bench-*"); err != nil {
 		return err
@@ -67,7 +66,7 @@ func (d *bed) workspace(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		d.omit("git status: %v", err)
+		d.skip("git status: %v", err)
 	}
 	return nil
 }
@@ -79,51 +78,51 @@ func (d *bed) serveStdio(ctx context.Context) (err error) {
 	if d.box, err = start(ctx, d.stdio.session); err != nil {
 		return err
 	}
-	d.path = <-d.stdio.journal.started // it was logged before the answer
+	d.path = <-d.stdio.journal.started // logged before the reply
 	return nil
 }
 
-// others brings up what can be left out, after a first command: by the time that
-// it stands, a box has come to rest.
+// others starts the optional parts: HTTP and the engine. It runs a first command
+// before, so that the box is idle when they have started.
 func (d *bed) others(ctx context.Context, _ *Report) error {
-	run(ctx, d.stdio.session, d.box, "true") // which a list may not let run
+	run(ctx, d.stdio.session, d.box, "true") // a list of commands may deny it
 	var err error
 	if d.http, err = d.serve(ctx, "http", d.inWork()...); err == nil {
 		d.hbox, err = start(ctx, d.http.session)
 	}
 	if err != nil {
-		d.omit("HTTP: %v", err)
+		d.skip("HTTP: %v", err)
 		err = d.http.close()
 		d.http = nil
 	}
 	if d.Engine != "" && err == nil {
 		d.progress.step("starting a container without warmbox")
 		if d.engine, err = newEngine(ctx, d.Engine, d.Image, d.work); err != nil {
-			d.omit("the engine without warmbox: %v", err)
+			d.skip("the engine without warmbox: %v", err)
 			err = nil
 		}
 	}
 	return errors.Join(err, ctx.Err())
 }
 
-// inWork are the flags of a server whose boxes share the directory.
+// inWork returns the flags of a server whose boxes share the directory.
 func (d *bed) inWork() []string {
 	return []string{"--workspace=" + d.work, "--workspace-roots=", "--log-max-run=2g", "--log-max-total=8g"}
 }
 
-func (d *bed) omit(format string, args ...any) {
+func (d *bed) skip(format string, args ...any) {
 	d.skipped = append(d.skipped, fmt.Sprintf(format, args...))
 }
 
-// facts are those of the caller, and how the boxes are reached.
+// facts returns those of the caller, and how the server reaches boxes.
 func (d *bed) facts() []Fact {
 	return append(slices.Clone(d.Facts), Fact{"path", "commands reach a box by its " + d.path})
 }
 
-// closeTime bounds how long what is left on the engine may take to go.
+// closeTime bounds the clean-up on the engine.
 const closeTime = 15 * time.Second
 
-// close takes away what was made, also a part of it and also after an interrupt.
+// close removes everything, also after an incomplete open or an interrupt.
 func (d *bed) close(ctx context.Context) error {
 	d.progress.step("cleaning up")
 	defer d.progress.end()

@@ -43,7 +43,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// A machine that becomes ten times slower halfway changes no ratio.
+// A machine that becomes ten times slower halfway does not change a ratio.
 func TestRatioIsOfPairs(t *testing.T) {
 	base := []time.Duration{10, 10, 10, 100, 100, 100, 100}
 	mine := []time.Duration{5, 5, 5, 50, 50, 50, 50}
@@ -55,9 +55,9 @@ func TestRatioIsOfPairs(t *testing.T) {
 	}
 }
 
-// Every way has its turn in every round, what is before and behind it is not
-// timed, and rounds that warm up do not count.
-func TestInterleave(t *testing.T) {
+// Every way runs in every round, its preparation and clean-up are not timed, and
+// warm-up rounds do not count.
+func TestInterleaveRunsEveryWayInEveryRound(t *testing.T) {
 	var log strings.Builder
 	say := func(s string) func(context.Context) error {
 		return func(context.Context) error { log.WriteString(s); return nil }
@@ -89,7 +89,7 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// However slow it is, a measurement ends, and has one round.
+// A measurement ends in time however slow a way is, and has at least one round.
 func TestInterleaveEndsInTime(t *testing.T) {
 	all, err := interleave(t.Context(), []way{{name: "a", do: func(context.Context) error { return nil }}}, pace{warm: 1, rounds: 1 << 40, most: time.Millisecond})
 	if err != nil || len(all[0].did) == 0 {
@@ -97,8 +97,8 @@ func TestInterleaveEndsInTime(t *testing.T) {
 	}
 }
 
-// What a server logs comes in pieces of any size, and some of it is no JSON.
-func TestJournal(t *testing.T) {
+// A log arrives in pieces of any size, and some lines are not JSON.
+func TestJournalReadsPiecesOfAnySize(t *testing.T) {
 	const log = `{"msg":"serving","url":"http://[::1]:1/mcp"}` + "\n" + "panic: no JSON\n" + `{"msg":"box started","path":"socket"}` + "\n" + `{"msg":"command"}` + "\n"
 	for size := 1; size <= len(log); size++ {
 		var next strings.Builder
@@ -120,14 +120,14 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// A server that logs one line without an end takes no memory for it.
+// A line without an end does not use unbounded memory.
 func TestJournalIsBounded(t *testing.T) {
 	j := newJournal(nil)
 	for range 100 {
 		j.Write(bytes.Repeat([]byte("x"), maxJournal))
 	}
 	if len(j.line) > maxJournal {
-		t.Errorf("it keeps %d bytes, and %d are its bound", len(j.line), maxJournal)
+		t.Errorf("it stores %d bytes, more than the bound of %d", len(j.line), maxJournal)
 	}
 }
 
@@ -141,15 +141,15 @@ func sampleReport() *Report {
 		Commands: []Group{{Name: "cat <x> & | sort", Base: wayLocal, Rows: []Row{
 			{wayLocal, 100, 1.5, 2, 1}, {wayStdio, 100, 0.9, 1.2, 0.6}, {wayHTTP, 100, 1.2, 1.9, 0.8}, {wayRun, 5, 283, 310, 188.6},
 		}}},
-		Crowds:  []Crowd{{wayLocal, 8, 1234, 1}, {wayStdio, 8, 2345, 1.9}},
-		Starts:  []Group{{Name: "start", Base: "bare", Rows: []Row{{"bare", 3, 250, 260, 1}}}},
-		Bulk:    []Flow{{Way: wayStdio, Bytes: 200_000_000, P50: 400, Rate: 500, Ratio: 5, Base: wayExec, Growth: 7_000_000, Reply: 9000}},
-		Memory:  []Memory{{"server, idle", 33_000_000, 8_000_000}},
-		Skipped: []string{"git status, " + strings.Repeat("a long reason ", 20)},
+		Concurrent: []Concurrent{{wayLocal, 8, 1234, 1}, {wayStdio, 8, 2345, 1.9}},
+		Starts:     []Group{{Name: "start", Base: "bare", Rows: []Row{{"bare", 3, 250, 260, 1}}}},
+		Bulk:       []Flow{{Way: wayStdio, Bytes: 200_000_000, P50: 400, Rate: 500, Ratio: 5, Base: wayExec, Growth: 7_000_000, Reply: 9000}},
+		Memory:     []Memory{{"server, idle", 33_000_000, 8_000_000}},
+		Skipped:    []string{"git status, " + strings.Repeat("a long reason ", 20)},
 	}
 }
 
-// A table has a hundred columns at most, whatever names and sentences there are.
+// A table has at most a hundred columns, however long names and sentences are.
 func TestTableFits(t *testing.T) {
 	r := sampleReport()
 	r.Commands[0].Name = strings.Repeat("é", 200)
@@ -169,9 +169,8 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
-// The chart is well-formed whatever a command is, and nothing in it is drawn
-// outside of it.
-func TestChart(t *testing.T) {
+// The chart is well-formed XML for any command, and no bar leaves it.
+func TestChartIsWellFormed(t *testing.T) {
 	var out bytes.Buffer
 	if err := sampleReport().SVG(&out); err != nil {
 		t.Fatal(err)
@@ -203,8 +202,8 @@ func checkBar(t *testing.T, e xml.StartElement) {
 	}
 }
 
-// What is written is read again, and what is no file of ratios is refused.
-func TestRatiosFile(t *testing.T) {
+// Written ratios can be read, and other files are refused.
+func TestRatiosFileRoundTrip(t *testing.T) {
 	want := Ratios{"true": 0.61, "cat /etc/passwd | sort | wc -l": 1.05}
 	var text strings.Builder
 	if err := want.Write(&text, "what it is\nhow to renew it\n"); err != nil {

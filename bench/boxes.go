@@ -13,37 +13,36 @@ import (
 )
 
 const (
-	// few is how many of the first and of the last starts are looked at.
+	// few is how many of the first and of the last starts are compared.
 	few = 10
 
-	// boxesPerClient is about how many boxes each client has: no single one may
-	// have so many calls under way as very many boxes take.
+	// boxesPerClient is about how many boxes each client has: the calls that one
+	// client may have in flight are limited.
 	boxesPerClient = 50
 )
 
-// A town is very many boxes of one server, which several clients have.
-type town struct {
+// A fleet is very many boxes of one server and several clients.
+type fleet struct {
 	*server
 	engine  *engine
 	clients []*client.Client
-	boxes   []string // that of number i is of client i % len(clients)
+	boxes   []string // box i belongs to client i % len(clients)
 	table   table
 }
 
-// Boxes tells what very many boxes cost that stand at once: whether the last is
-// started as the first was, what each keeps of the machine's memory, that
-// commands in all of them at once answer each its own caller, and what a command
-// costs beside so many.
+// Boxes measures what very many concurrent boxes cost: whether the last one starts as
+// fast as the first, the memory of each, whether concurrent commands in all of them
+// reply to the right callers, and what a command costs beside so many.
 func (b *Bench) Boxes(ctx context.Context, n int, out io.Writer) (err error) {
 	if b.Engine == "" {
-		return errors.New("very many boxes need an engine")
+		return errors.New("Boxes needs an engine")
 	}
 	d, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close(ctx)) }()
-	t := &town{}
+	t := &fleet{}
 	if t.engine, err = dial(b.Engine); err != nil {
 		return err
 	}
@@ -52,15 +51,15 @@ func (b *Bench) Boxes(ctx context.Context, n int, out io.Writer) (err error) {
 	if t.server, err = b.serve(ctx, "http", "--workspace=", "--max-boxes="+most, "--exec-max-runs="+most); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.leave()) }()
-	if err := t.tell(ctx, d, n); err != nil {
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.measure(ctx, d, n); err != nil {
 		return err
 	}
 	_, err = io.WriteString(out, t.table.text.String())
 	return err
 }
 
-func (t *town) tell(ctx context.Context, d *bed, n int) error {
+func (t *fleet) measure(ctx context.Context, d *bed, n int) error {
 	alone, err := d.beside(ctx)
 	if err != nil {
 		return err
@@ -71,7 +70,7 @@ func (t *town) tell(ctx context.Context, d *bed, n int) error {
 	if err != nil {
 		return err
 	}
-	crowded, err := d.beside(ctx)
+	together, err := d.beside(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,8 +78,8 @@ func (t *town) tell(ctx context.Context, d *bed, n int) error {
 	t.table.row(fmt.Sprintf("  start, the first %d, p50 ms", few), number(millis(percentile(took[:min(few, len(took))], 50))))
 	t.table.row(fmt.Sprintf("  start, the last %d, p50 ms", few), number(millis(percentile(took[max(0, len(took)-few):], 50))))
 	t.table.row("  true, × local, with none beside", number(alone))
-	t.table.row("  true, × local, with all beside", number(crowded))
-	if err := t.tellMemory(ctx, before); err != nil {
+	t.table.row("  true, × local, with all beside", number(together))
+	if err := t.reportMemory(ctx, before); err != nil {
 		return err
 	}
 	for _, part := range []struct {
@@ -97,10 +96,10 @@ func (t *town) tell(ctx context.Context, d *bed, n int) error {
 		}
 		t.table.row("  "+part.name+", s", fmt.Sprintf("%.2f", time.Since(begin).Seconds()))
 	}
-	return t.tellLeft(ctx)
+	return t.reportLeft(ctx)
 }
 
-// beside is what a command costs in the box that is not of the town.
+// beside returns what a command costs in the bed's own box.
 func (d *bed) beside(ctx context.Context) (float64, error) {
 	all, err := interleave(ctx, d.light("true"), d.plan.light)
 	if err != nil {
@@ -109,13 +108,13 @@ func (d *bed) beside(ctx context.Context) (float64, error) {
 	return ratio(all[1].did, all[0].did), nil
 }
 
-// of returns whose box it is.
-func (t *town) of(i int) *client.Client { return t.clients[i%len(t.clients)] }
+// of returns the client of a box.
+func (t *fleet) of(i int) *client.Client { return t.clients[i%len(t.clients)] }
 
-// fill starts boxes one by one, and sees that each answers.
-func (t *town) fill(ctx context.Context, n int) (took []time.Duration, err error) {
+// fill starts boxes one by one, and checks that each replies.
+func (t *fleet) fill(ctx context.Context, n int) (took []time.Duration, err error) {
 	for i := range (n + boxesPerClient - 1) / boxesPerClient {
-		c, err := t.visit(ctx, fmt.Sprint("bench", i))
+		c, err := t.newClient(ctx, fmt.Sprint("bench", i))
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +135,8 @@ func (t *town) fill(ctx context.Context, n int) (took []time.Duration, err error
 	return took, nil
 }
 
-// answer has a box say a word that nobody else says.
-func (t *town) answer(ctx context.Context, i int) error {
+// answer runs a command with unique output in a box, and checks the reply.
+func (t *fleet) answer(ctx context.Context, i int) error {
 	word := fmt.Sprintf("%s of %d\n", t.boxes[i], i)
 	r, err := run(ctx, t.of(i), t.boxes[i], "printf '"+word+"'")
 	if err != nil {
@@ -145,13 +144,13 @@ func (t *town) answer(ctx context.Context, i int) error {
 	}
 	a, err := read(r)
 	if err == nil && (a.Stdout != word || a.ContainerID != t.boxes[i]) {
-		err = fmt.Errorf("box %s was to say %q, and %s says %q", t.boxes[i], word, a.ContainerID, a.Stdout)
+		err = fmt.Errorf("box %s should print %q, but box %s printed %q", t.boxes[i], word, a.ContainerID, a.Stdout)
 	}
 	return err
 }
 
-// each does something with all boxes at once.
-func (t *town) each(ctx context.Context, do func(context.Context, int) error) error {
+// each calls do for all boxes concurrently.
+func (t *fleet) each(ctx context.Context, do func(context.Context, int) error) error {
 	errs := make([]error, len(t.boxes))
 	var all sync.WaitGroup
 	for i := range t.boxes {
@@ -161,9 +160,9 @@ func (t *town) each(ctx context.Context, do func(context.Context, int) error) er
 	return errors.Join(errs...)
 }
 
-// tellMemory tells what each box takes. The engine has a process for each
-// container, its parent, and that one is told apart: any container costs it.
-func (t *town) tellMemory(ctx context.Context, before int64) error {
+// reportMemory reports the memory of each box. The engine has a process for each
+// container, the parent of the agent, which is reported apart: any container needs it.
+func (t *fleet) reportMemory(ctx context.Context, before int64) error {
 	pids, err := t.engine.inits(ctx, t.pid())
 	if err != nil {
 		return err
@@ -194,8 +193,8 @@ func (t *town) tellMemory(ctx context.Context, before int64) error {
 	return nil
 }
 
-// tellLeft sees that nothing is left of the boxes.
-func (t *town) tellLeft(ctx context.Context) error {
+// reportLeft counts what is left of the boxes.
+func (t *fleet) reportLeft(ctx context.Context) error {
 	left, err := t.engine.boxesOf(ctx, t.pid())
 	if err != nil {
 		return err
@@ -209,7 +208,7 @@ func (t *town) tellLeft(ctx context.Context) error {
 	return nil
 }
 
-func (t *town) leave() error {
+func (t *fleet) close() error {
 	var errs []error
 	for _, c := range t.clients {
 		errs = append(errs, c.Close())

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// trial is how much is printed to see which ways there are.
+// trial is how many bytes are printed to find out which ways work.
 const trial = 1_000_000
 
-// bulk runs one command that prints very much, in every way to the last byte in a
-// file. Of warmbox that file is the log, and the time has the summary in it.
+// bulk runs one command with very much output, in every way, until the last byte is in
+// a file. For warmbox that file is the raw log, and the time includes the summary.
 func (d *bed) bulk(ctx context.Context, r *Report) error {
 	size := d.plan.bytes
 	d.progress.step(fmt.Sprintf("%d MB of output", size/1_000_000))
@@ -43,8 +43,8 @@ func (d *bed) bulk(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// bulkWays are those to have so many bytes printed: the local one first, docker's
-// last. Of warmbox's the length of the reply is told.
+// bulkWays returns the ways to print size bytes: the local one first, docker exec last.
+// The one of warmbox stores the length of the reply.
 func (d *bed) bulkWays(size int, reply *int) []way {
 	cmd := fmt.Sprintf("yes 'a line of ordinary text, one of very many' | head -c %d", size)
 	ways := []way{
@@ -66,7 +66,7 @@ func (d *bed) bulkWays(size int, reply *int) []way {
 	})})
 }
 
-// toFile gives a way a file to write to and sees that all has come.
+// toFile gives a way an output file, and checks the size of the file afterwards.
 func (d *bed) toFile(size int, do func(context.Context, *os.File) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		f, err := os.Create(filepath.Join(d.dir, "output"))
@@ -81,7 +81,7 @@ func (d *bed) toFile(size int, do func(context.Context, *os.File) error) func(co
 	}
 }
 
-// printed returns how long the reply is.
+// printed runs a command, and returns the length of the reply.
 func (d *bed) printed(ctx context.Context, cmd string, size int) (int, error) {
 	r, err := run(ctx, d.stdio.session, d.box, cmd)
 	if err != nil {
@@ -97,13 +97,13 @@ func (d *bed) printed(ctx context.Context, cmd string, size int) (int, error) {
 func holds(file string, size int) error {
 	info, err := os.Stat(file)
 	if err == nil && info.Size() != int64(size) {
-		err = fmt.Errorf("%s has %d bytes, and %d were printed", file, info.Size(), size)
+		err = fmt.Errorf("%s has %d bytes, but the command printed %d", file, info.Size(), size)
 	}
 	return err
 }
 
-// flows makes rates of times, each compared with the last way, which is the one
-// that most use who have no warmbox.
+// flows converts times to rates, and compares each with the last way, the most common
+// one without warmbox.
 func flows(ways []way, all []times, size int) (list []Flow) {
 	last := len(ways) - 1
 	for i, w := range ways {

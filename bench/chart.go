@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// The chart's measures, in pixels, and colours that can be told apart on paper and
-// by those who see no red and green.
+// The dimensions of the chart, in pixels, and colours that stay distinct on paper and
+// for readers who cannot tell red from green.
 const (
 	chartWidth = 860
-	labelWidth = 260 // of what stands left of the bars
-	valueWidth = 130 // of what stands right of the longest
+	labelWidth = 260 // left of the bars
+	valueWidth = 130 // right of the longest bar
 	barWidth   = chartWidth - labelWidth - valueWidth
 	rowHeight  = 24
 	barHeight  = 15
@@ -23,16 +23,16 @@ const (
 	colourText  = "#24292f"
 )
 
-// SVG draws the report's first command in every way, and below it all commands
-// through warmbox beside a local shell. It is drawn here and not by a library:
-// those that draw more add megabytes to every server, to its memory too.
+// SVG draws the report's first command in every way, and below it all commands through
+// warmbox, compared with a local shell. No library is used: charting libraries add
+// megabytes for more than these bars.
 func (r *Report) SVG(out io.Writer) error {
 	c := &chart{y: 16}
 	if len(r.Commands) > 0 {
 		c.ways(r.Commands[0])
 		c.ratios(r.Commands)
 	}
-	c.note(r)
+	c.footer(r)
 	_, err := fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" `+
 		`font-family="-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="13" fill="%s">
 <rect width="100%%" height="100%%" fill="#ffffff"/>
@@ -57,13 +57,13 @@ func (c *chart) title(format string, args ...any) {
 	c.y += 12
 }
 
-// bar is a label, a bar so many of most long, and its value.
-func (c *chart) bar(label, colour string, value, most float64, said string) {
+// bar draws a label, a bar of length value/most, and a text for the value.
+func (c *chart) bar(label, colour string, value, most float64, text string) {
 	length := max(1, value/most*barWidth)
 	fmt.Fprintf(&c.body, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", labelWidth, c.y+(rowHeight-barHeight)/2, length, barHeight, colour)
 	c.y += rowHeight - 7
 	c.text(labelWidth-10, ` text-anchor="end"`, "%s", label)
-	c.text(labelWidth+int(length)+8, "", "%s", said)
+	c.text(labelWidth+int(length)+8, "", "%s", text)
 	c.y += 7
 }
 
@@ -89,7 +89,7 @@ func colourOf(way string) string {
 	return colourOther
 }
 
-// ratios has a line where a local shell would end.
+// ratios draws a dashed line at the ratio 1, the local shell.
 func (c *chart) ratios(list []Group) {
 	c.title("Through warmbox, by command: × %s, everything on", list[0].Base)
 	most := 1.0
@@ -117,8 +117,8 @@ func (c *chart) ratios(list []Group) {
 	c.y += 10
 }
 
-// note says when and on what machine, but not where anything on it is.
-func (c *chart) note(r *Report) {
+// footer says when and on what machine, without addresses of that machine.
+func (c *chart) footer(r *Report) {
 	words := []string{r.When.Format("2006-01-02")}
 	for _, f := range r.Facts {
 		switch version, _, _ := strings.Cut(f.Text, " at "); f.Name {

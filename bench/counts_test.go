@@ -26,16 +26,16 @@ import (
 
 func TestMain(m *testing.M) { boxtest.Main(m) }
 
-// rounds is how many commands a count is the mean of: what happens now and then,
-// such as a log file made ahead, has its share in it.
+// rounds is the number of commands that a count is the mean of, so that occasional
+// work, such as creating a log file ahead, has its share in it.
 const rounds = 200
 
-// margin is how much more than what is stored a command may cost.
+// margin is how much a count may exceed the stored one.
 const margin = 1.1
 
-// TestCounts holds what one command costs the server against what is stored.
-// These are counts and no times, so they are the same on a machine that is busy:
-// a copy more, a goroutine, a write where one had done.
+// TestCounts compares what one command costs the server with stored counts. Counts do
+// not depend on the load of the machine as times do. They show an additional copy, a
+// goroutine, or a second write.
 func TestCounts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads and writes are counted by Linux")
@@ -57,16 +57,15 @@ func TestCounts(t *testing.T) {
 			most *= raceMargin
 		}
 		if now, counted := got[name]; !counted || now > most {
-			t.Errorf("one command costs the server %.1f %s, and %.1f are stored, so that %.1f are allowed.\n"+
-				"If it is meant to cost that: UPDATE=1 go test -run Counts ./bench", now, name, n, most)
+			t.Errorf("one command costs the server %.1f %s; the stored count is %.1f, and at most %.1f is allowed.\n"+
+				"If that is intended: UPDATE=1 go test -run Counts ./bench", now, name, n, most)
 		}
 	}
 	t.Log(got)
 }
 
-// count runs commands on a server with everything on, over real pipes, and
-// returns what each cost: of the server and its client together, of which the
-// client has a read and a write.
+// count runs commands on a server with all features on, over real pipes, and returns
+// what each cost server and client together. One read and one write are the client's.
 func count(t *testing.T) map[string]float64 {
 	s := newCounted(t)
 	s.call(t, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"counts","version":"1"}}`)
@@ -88,7 +87,7 @@ func count(t *testing.T) map[string]float64 {
 	return each
 }
 
-// counted is a server on stdio in this program, and its client.
+// counted is a server on stdio in this process, and its client.
 type counted struct {
 	in     io.Writer
 	out    *bufio.Reader
@@ -129,7 +128,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// call returns the answer, and passes over what else the server says.
+// call returns the reply, and skips other messages of the server.
 func (c *counted) call(t *testing.T, method, params string) string {
 	c.id++
 	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", c.id, method, params); err != nil {
@@ -203,7 +202,7 @@ func (s *countedStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countsFile has what each was when it was last renewed.
+// countsFile has the stored counts.
 const countsFile = "testdata/counts.txt"
 
 const countsComment = `# What one command costs the server and its client, with policy, log, secrets and spares.

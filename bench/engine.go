@@ -21,19 +21,20 @@ import (
 )
 
 const (
-	// ownLabel marks the containers of one bench, its program's docker run too.
+	// ownLabel marks the containers of one bench, including those of docker run.
 	ownLabel = "dev.warmbox.bench"
 
-	// lifeTime is after how many seconds a container ends and is removed whose
-	// bench was killed.
+	// lifeTime is the number of seconds after which a container ends and is removed if
+	// its bench was killed.
 	lifeTime = "600"
 
-	// lateTime is within what an engine has made a container whose maker is gone.
+	// lateTime is how long an engine may still need to create a container after its
+	// client disconnected.
 	lateTime = 700 * time.Millisecond
 )
 
-// engine is the Docker Engine as a program uses it that has no warmbox, and a
-// container on it that is as long-lived as a box.
+// engine is the Docker Engine as programs without warmbox use it, and a long-lived
+// container on it.
 type engine struct {
 	client    *client.Client
 	host      string
@@ -43,13 +44,13 @@ type engine struct {
 	container string
 }
 
-// newEngine asks the engine at host, and starts the container.
+// newEngine connects to the engine at host, and starts the container.
 func newEngine(ctx context.Context, host, image, work string) (e *engine, err error) {
 	if e, err = dial(host); err != nil {
 		return nil, err
 	}
 	e.image = image
-	if strings.HasPrefix(host, "unix://") { // else it may be on another machine
+	if strings.HasPrefix(host, "unix://") { // another engine may be remote
 		e.work = work
 	}
 	if e.container, err = e.start(ctx); err != nil {
@@ -73,8 +74,7 @@ func (e *engine) start(ctx context.Context) (string, error) {
 	if e.work != "" {
 		host.Binds, config.WorkingDir = []string{e.work + ":/workspace"}, "/workspace"
 	}
-	// An engine goes on with what is given up, and would be done after the last
-	// look for what is left.
+	// An engine finishes a cancelled request, possibly after the final sweep.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	made, err := e.client.ContainerCreate(whole, config, host, nil, nil, "")
@@ -84,7 +84,7 @@ func (e *engine) start(ctx context.Context) (string, error) {
 	return made.ID, e.client.ContainerStart(ctx, made.ID, container.StartOptions{})
 }
 
-// user is whom warmbox runs commands as.
+// user is the user that warmbox runs commands as.
 func (e *engine) user() string {
 	if uid := os.Getuid(); uid > 0 {
 		return fmt.Sprintf("%d:%d", uid, os.Getgid())
@@ -96,8 +96,8 @@ func (e *engine) remove(ctx context.Context, id string) error {
 	return e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 }
 
-// close removes every container that was started here, those of a docker run
-// that was interrupted too: of these one may come to be a moment later.
+// close removes every container of this bench. After an interrupt it sweeps twice,
+// because an interrupted docker run may create its container a moment later.
 func (e *engine) close(ctx context.Context, interrupted bool) error {
 	if e == nil {
 		return nil
@@ -118,7 +118,7 @@ func (e *engine) sweep(ctx context.Context) error {
 	list, err := e.client.ContainerList(ctx, mine)
 	errs := []error{err}
 	for _, c := range list {
-		// One that ends by itself is being removed by the engine.
+		// The engine may be removing one that ended by itself.
 		if err := e.remove(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 			errs = append(errs, err)
 		}
@@ -150,8 +150,8 @@ func (e *engine) exec(ctx context.Context, cmd string, out io.Writer) error {
 	return err
 }
 
-// execArgs and runArgs are those of docker for a command in the container, and in
-// a new one.
+// execArgs and runArgs are the arguments of docker for a command in the container, and
+// in a new one.
 func (e *engine) execArgs(cmd string) []string {
 	return []string{"-H", e.host, "exec", e.container, "bash", "-c", cmd}
 }
@@ -164,8 +164,8 @@ func (e *engine) runArgs(cmd string) []string {
 	return append(args, e.image, "bash", "-c", cmd)
 }
 
-// initPid returns the host's pid of a box's first process. A box's container
-// bears the box's id as its own, in its name or in a label.
+// initPid returns the host's pid of a box's first process. The box's id is that of its
+// container, or part of its name, or in a label.
 func (e *engine) initPid(ctx context.Context, box string) (int, error) {
 	list, err := e.client.ContainerList(ctx, container.ListOptions{})
 	if err != nil {
@@ -189,7 +189,7 @@ func (e *engine) initPid(ctx context.Context, box string) (int, error) {
 	return info.State.Pid, nil
 }
 
-// boxesOf returns the containers of a server's boxes, those that do not run too.
+// boxesOf returns the containers of a server's boxes, including stopped ones.
 func (e *engine) boxesOf(ctx context.Context, server int) ([]container.Summary, error) {
 	mine := filters.NewArgs(filters.Arg("label", "dev.warmbox.server-pid="+strconv.Itoa(server)))
 	return e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: mine})

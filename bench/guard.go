@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Ratios are what commands cost through warmbox over stdio, as multiples of a
-// local bash -c on the same machine. Times are not kept: they are a machine's.
+// Ratios are what commands cost through warmbox over stdio, as multiples of a local
+// bash -c on the same machine. Times are not stored: they depend on the machine.
 type Ratios map[string]float64
 
 // maxRatios bounds what is read of a file.
 const maxRatios = 64 << 10
 
-// ReadRatios reads what Write has written.
+// ReadRatios reads what Write wrote.
 func ReadRatios(in io.Reader) (Ratios, error) {
 	r := Ratios{}
 	lines := bufio.NewScanner(io.LimitReader(in, maxRatios))
@@ -36,7 +36,7 @@ func ReadRatios(in io.Reader) (Ratios, error) {
 		r[cmd] = ratio
 	}
 	if len(r) == 0 && lines.Err() == nil {
-		return nil, errors.New("there is no ratio in it")
+		return nil, errors.New("the file contains no ratio")
 	}
 	return r, lines.Err()
 }
@@ -63,20 +63,20 @@ func (r Ratios) commands() []string {
 	return slices.Sorted(slices.Values(list))
 }
 
-// A Verdict is one command's ratio beside the one that is stored.
+// A Verdict compares a command's ratio with the stored one.
 type Verdict struct {
 	Command       string
 	Stored, Ratio float64
 	Within        bool // the margin
 }
 
-// tries is how often a ratio is measured before it counts as too high: a machine
-// that does other things makes some too high and none too low.
+// tries is how often a ratio is measured before it counts as too high: other load on
+// the machine makes some ratios too high and none too low.
 const tries = 3
 
-// Guard measures the commands of stored, each until it is within the margin, 0.5
-// for half as much again, or has been measured three times. Of these the best
-// counts.
+// Guard measures the commands of stored, each until it is within the margin or has been
+// measured three times. The best ratio counts. A margin of 0.5 allows half as much
+// again.
 func (b *Bench) Guard(ctx context.Context, stored Ratios, margin float64) (list []Verdict, err error) {
 	best, err := b.ratios(ctx, stored.commands(), func(cmd string, ratio float64) bool { return ratio <= stored[cmd]*(1+margin) })
 	for _, cmd := range stored.commands() {

@@ -8,20 +8,20 @@ import (
 	"sync"
 )
 
-// maxJournal bounds what is kept of a line, and keptLines how many last ones are
-// kept for who wants to know why a server ended.
+// maxJournal bounds the stored part of a line, and lastLines the number of last lines
+// that are stored for the error of a server that ended.
 const (
 	maxJournal = 8 << 10
-	keptLines  = 3
+	lastLines  = 3
 )
 
-// A journal reads what a server logs, lines of JSON, for what a client is not
-// told: where it serves, and that a box stands which is nobody's yet.
+// A journal reads the log of a server, lines of JSON, for what no reply contains: the
+// address that it listens on, and the start of a box in the pool.
 type journal struct {
 	next io.Writer // may be nil
 
-	serving chan string // gets the address
-	started chan string // gets how a box is reached: "socket", "relay" or "pipe"
+	serving chan string // receives the address
+	started chan string // receives how the server reaches a new box: "socket", "relay" or "pipe"
 
 	mu   sync.Mutex // guards what follows
 	line []byte
@@ -32,7 +32,7 @@ func newJournal(next io.Writer) *journal {
 	return &journal{next: next, serving: make(chan string, 1), started: make(chan string, 1)}
 }
 
-// Write never fails: a server is not to end because of who reads its log.
+// Write never fails, so that reading its log cannot end a server.
 func (j *journal) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -50,18 +50,18 @@ func (j *journal) Write(p []byte) (int, error) {
 }
 
 func (j *journal) read(line []byte) {
-	j.last = append(j.last[max(0, len(j.last)-keptLines+1):], strings.TrimSpace(string(line)))
-	var said struct{ Msg, URL, Path string }
-	json.Unmarshal(line, &said) // what is none says nothing of interest
-	switch said.Msg {
+	j.last = append(j.last[max(0, len(j.last)-lastLines+1):], strings.TrimSpace(string(line)))
+	var entry struct{ Msg, URL, Path string }
+	json.Unmarshal(line, &entry) // other lines stay empty and are ignored
+	switch entry.Msg {
 	case "serving":
-		offer(j.serving, said.URL)
+		offer(j.serving, entry.URL)
 	case "box started":
-		offer(j.started, said.Path)
+		offer(j.started, entry.Path)
 	}
 }
 
-// offer drops what nobody waits for.
+// offer sends without waiting, and drops text if the channel is full.
 func offer(to chan string, text string) {
 	select {
 	case to <- text:

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// watched is how many rounds of a long run are measured at a time.
+// watched is the pace of each measurement in a long run.
 var watched = pace{warm: 3, rounds: 100, most: time.Minute}
 
-// longParts is at how many places of a long run, besides its beginning, it is
-// looked at.
+// longParts is the number of measurements in a long run, besides the one at its
+// beginning.
 const longParts = 4
 
-// Long runs very many short commands in one box, and tells on the way what one
-// costs beside a local shell, and what server and agent hold: the last must be
-// as the first.
+// Long runs very many short commands in one box. At several points it measures what a
+// command costs, compared with a local shell, and the memory of server and agent: the
+// last figures should equal the first.
 func (b *Bench) Long(ctx context.Context, n int, out io.Writer) (err error) {
 	d, err := b.open(ctx)
 	if err != nil {

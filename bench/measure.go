@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A way is one way to do what is compared.
+// A way is one of the ways that are compared.
 type way struct {
 	name    string
-	prepare func(context.Context) error // not part of the time; nil: there is nothing to
+	prepare func(context.Context) error // not timed; may be nil
 	do      func(context.Context) error
-	undo    func(context.Context) error // as prepare
+	undo    func(context.Context) error // timed apart; may be nil
 }
 
-// A pace is how often something is done: rounds whose times are dropped, since
-// they fill caches, rounds that count, and the time after which no other begins.
+// A pace is how often something is measured: warm-up rounds whose times are dropped,
+// rounds that count, and the time after which no further round begins.
 type pace struct {
 	warm, rounds int
 	most         time.Duration
@@ -27,9 +27,9 @@ type pace struct {
 // times are those of one way, in the order of rounds.
 type times struct{ did, undid []time.Duration }
 
-// interleave does every way once a round and returns the times by way. Each
-// round has an order of its own, since every way leaves work behind, in the
-// engine or the kernel, that the next one meets; none comes twice in a row.
+// interleave runs every way once in each round, and returns the times by way. The order
+// is random in each round, because a way can leave work in the engine or the kernel
+// that slows down the next one. No way runs twice in a row.
 func interleave(ctx context.Context, ways []way, p pace) ([]times, error) {
 	all := make([]times, len(ways))
 	begin := time.Now()
@@ -65,7 +65,7 @@ func timed(ctx context.Context, w way) (did, undid time.Duration, err error) {
 	begin := time.Now()
 	err = w.do(ctx)
 	did = time.Since(begin)
-	if w.undo != nil { // also what failed, since it may have come halfway
+	if w.undo != nil { // also after a failure, which may have happened halfway
 		begin = time.Now()
 		err = errors.Join(err, w.undo(ctx))
 		undid = time.Since(begin)
@@ -73,8 +73,7 @@ func timed(ctx context.Context, w way) (did, undid time.Duration, err error) {
 	return did, undid, err
 }
 
-// percentile returns the time that so many in a hundred do not exceed, by
-// nearest rank: one that was measured.
+// percentile returns the p-th percentile by nearest rank, so a time that was measured.
 func percentile(list []time.Duration, p int) time.Duration {
 	if len(list) == 0 {
 		return 0
@@ -83,8 +82,8 @@ func percentile(list []time.Duration, p int) time.Duration {
 	return sorted[(len(sorted)*p+99)/100-1]
 }
 
-// ratio is the median of a way's times as multiples of another's in the same
-// round: what a machine that slows down does to both cancels out.
+// ratio returns the median of a way's times as multiples of another's in the same
+// round. A machine that slows down affects both, so the ratio stays the same.
 func ratio(list, base []time.Duration) float64 {
 	return medianRatio(seconds(list), seconds(base))
 }
@@ -106,7 +105,7 @@ func seconds(list []time.Duration) (s []float64) {
 	return s
 }
 
-// median is the lower one of an even number, as by nearest rank.
+// median returns the lower median, as by nearest rank.
 func median(list []float64) float64 {
 	if len(list) == 0 {
 		return 0

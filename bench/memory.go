@@ -9,41 +9,41 @@ import (
 	"strings"
 )
 
-// memoryIdle tells what a server and an agent hold that have hardly done anything,
-// and the shells that stand ready.
+// memoryIdle reports the memory of an idle server, of its agent, and of the spare
+// shells.
 func (d *bed) memoryIdle(ctx context.Context, r *Report) error {
-	r.remember("server, idle", d.stdio.pid())
+	r.addMemory("server, idle", d.stdio.pid())
 	agent := d.agentPid(ctx)
 	if agent == 0 {
 		return ctx.Err()
 	}
-	r.remember("agent", agent)
+	r.addMemory("agent", agent)
 	spares := 0
 	for _, pid := range children(agent) {
-		if comm(pid) != comm(agent) { // else it is being started
+		if comm(pid) != comm(agent) { // else it is still starting
 			spares++
-			r.remember(fmt.Sprintf("spare shell %d", spares), pid)
+			r.addMemory(fmt.Sprintf("spare shell %d", spares), pid)
 		}
 	}
 	return nil
 }
 
-// memoryAfter tells what the server holds when all is over.
+// memoryAfter reports the memory of the server at the end.
 func (d *bed) memoryAfter(_ context.Context, r *Report) error {
-	r.remember("server, at the end", d.stdio.pid())
+	r.addMemory("server, at the end", d.stdio.pid())
 	return nil
 }
 
-func (r *Report) remember(what string, pid int) {
+func (r *Report) addMemory(what string, pid int) {
 	if n := memory(pid, "VmRSS"); n > 0 {
 		r.Memory = append(r.Memory, Memory{what, n, memory(pid, "RssAnon")})
 	}
 }
 
-// agentPid finds the agent of the box, 0 where it is not among the processes of
-// this machine: on an engine elsewhere that number is somebody else's.
+// agentPid returns the pid of the box's agent, or 0 if it does not run on this machine:
+// with a remote engine, another process here may have the same pid.
 func (d *bed) agentPid(ctx context.Context) int {
-	if d.Engine == "" { // then it is the server's own child
+	if d.Engine == "" { // the agent is a child of the server
 		for _, pid := range children(d.stdio.pid()) {
 			return pid
 		}
@@ -61,14 +61,13 @@ func (d *bed) agentPid(ctx context.Context) int {
 	return pid
 }
 
-// comm is a process's name, "" where the system does not tell.
+// comm returns the name of a process, "" if unknown.
 func comm(pid int) string {
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return string(name)
 }
 
-// memory returns a process's figure of that name in bytes, and 0 where the
-// system does not tell.
+// memory returns a field of a process's status in bytes, 0 if unknown.
 func memory(pid int, name string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -84,8 +83,8 @@ func memory(pid int, name string) int64 {
 	return 0
 }
 
-// resetPeak has the kernel count the server's peak anew, and returns what it has
-// now; 0 where that cannot be had.
+// resetPeak resets the kernel's peak of the server's memory, and returns the current
+// value; 0 if that is not possible.
 func (d *bed) resetPeak() int64 {
 	if os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", d.stdio.pid()), []byte("5"), 0) != nil {
 		return 0
@@ -93,7 +92,7 @@ func (d *bed) resetPeak() int64 {
 	return memory(d.stdio.pid(), "VmRSS")
 }
 
-// children lists those of all threads of a process.
+// children lists the children of all threads of a process.
 func children(pid int) (pids []int) {
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, t := range threads {
@@ -107,7 +106,7 @@ func children(pid int) (pids []int) {
 	return pids
 }
 
-// parent returns the pid of a process's parent, 0 where the system does not tell.
+// parent returns the pid of a process's parent, 0 if unknown.
 func parent(pid int) int {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -121,7 +120,7 @@ func parent(pid int) int {
 	return n
 }
 
-// descriptors counts the open files of a process; "?" where we may not look.
+// descriptors counts the open files of a process; "?" without permission.
 func descriptors(pid int) string {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// A pipe is the way of mcp-go's client to a server on stdio. In place of the
-// library's own, which hands each answer from a goroutine that reads to the one that
-// waits, those who wait take turns at reading: a fifth of what a short command took
-// was the client's, and is no part of what is measured.
+// A pipe is a transport of mcp-go's client for a server on stdio. The library's own
+// passes each reply from a reader goroutine to the waiting one, which was a fifth of
+// the time of a short command. Here the waiting goroutines take turns at reading, so
+// that less of the client is measured.
 type pipe struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 
-	turn chan struct{} // is empty while somebody reads
+	turn chan struct{} // empty while a goroutine reads
 
 	mu      sync.Mutex // also held for one line's write
 	waiting map[string]chan *transport.JSONRPCResponse
@@ -34,7 +34,7 @@ func newPipe(in io.WriteCloser, out io.Reader) *pipe {
 func (p *pipe) Start(context.Context) error                          { return nil }
 func (p *pipe) Close() error                                         { return p.in.Close() }
 func (p *pipe) GetSessionId() string                                 { return "" }
-func (p *pipe) SetNotificationHandler(func(mcp.JSONRPCNotification)) {} // nobody wants to know
+func (p *pipe) SetNotificationHandler(func(mcp.JSONRPCNotification)) {} // ignored
 
 func (p *pipe) SendNotification(_ context.Context, n mcp.JSONRPCNotification) error {
 	p.mu.Lock()
@@ -42,8 +42,8 @@ func (p *pipe) SendNotification(_ context.Context, n mcp.JSONRPCNotification) er
 	return p.write(n)
 }
 
-// SendRequest returns the answer. Where it reads, the context does not end it but the
-// server's end does.
+// SendRequest returns the reply. While it reads, the end of the server ends it, but not
+// the context.
 func (p *pipe) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	answer, err := p.send(r)
 	for err == nil {
@@ -77,7 +77,8 @@ func (p *pipe) write(message any) error {
 	return err
 }
 
-// read gives the next line to whom it answers, unless one's own answer has come.
+// read passes the next reply to the goroutine that waits for it, unless the caller's own
+// has arrived.
 func (p *pipe) read(mine <-chan *transport.JSONRPCResponse) error {
 	if len(mine) > 0 {
 		return nil
@@ -92,7 +93,7 @@ func (p *pipe) read(mine <-chan *transport.JSONRPCResponse) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if to, ok := p.waiting[a.ID.String()]; ok { // else it is a notification
+	if to, ok := p.waiting[a.ID.String()]; ok { // else a notification
 		delete(p.waiting, a.ID.String())
 		to <- &a
 	}

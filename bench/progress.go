@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// progress tells somebody who waits what goes on: in a terminal on one line, which
-// is gone at the end, elsewhere a line for each step.
+// progress prints each step: in a terminal on one line that is cleared at the end,
+// elsewhere on a line for each.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -29,7 +29,7 @@ func (p *progress) step(what string) {
 	fmt.Fprintf(p.w, "%s%3.0f s  %s%s", before, time.Since(p.begin).Seconds(), what, after)
 }
 
-// clearLine goes to the beginning of a terminal's line and empties it.
+// clearLine clears the current line of a terminal.
 const clearLine = "\r\x1b[K"
 
 func (p *progress) end() {

@@ -2,5 +2,5 @@
 
 package bench_test
 
-// raceMargin is for what the race detector allocates besides.
+// raceMargin allows for the allocations of the race detector.
 const raceMargin = 1.25

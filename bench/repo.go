@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// repoFiles is how many files the repository has that git status looks at.
+// repoFiles is the number of files that git status examines.
 const repoFiles = 200
 
-// makeRepo makes a repository with files, one of them changed, for git status to
-// have something to do. Without git there is none: whoever runs it will see.
+// makeRepo creates a repository with files, one of them changed, as work for git
+// status. Without git it does nothing: the command fails and is skipped.
 func makeRepo(ctx context.Context, dir string) error {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil

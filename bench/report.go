@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// A Report is what was measured. Times are in milliseconds.
+// A Report contains all figures. Times are in milliseconds.
 type Report struct {
-	When     time.Time `json:"when"`
-	Quick    bool      `json:"quick"`
-	Facts    []Fact    `json:"facts"`
-	Commands []Group   `json:"commands"` // by command, what each way takes
-	Crowds   []Crowd   `json:"atOnce"`
-	Starts   []Group   `json:"starts"`
-	Bulk     []Flow    `json:"bulk"`
-	Memory   []Memory  `json:"memory"`
-	Skipped  []string  `json:"leftOut"`
+	When       time.Time    `json:"when"`
+	Quick      bool         `json:"quick"`
+	Facts      []Fact       `json:"facts"`
+	Commands   []Group      `json:"commands"` // by command, the time of each way
+	Concurrent []Concurrent `json:"atOnce"`
+	Starts     []Group      `json:"starts"`
+	Bulk       []Flow       `json:"bulk"`
+	Memory     []Memory     `json:"memory"`
+	Skipped    []string     `json:"leftOut"`
 }
 
-// A Fact is something that was so while things were measured.
+// A Fact is a condition of the measurements.
 type Fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// A Group is what was measured in turns.
+// A Group is a set of ways that alternated.
 type Group struct {
 	Name string `json:"name"`
-	Base string `json:"base"` // the way that ratios are of
+	Base string `json:"base"` // the way that ratios refer to
 	Rows []Row  `json:"rows"`
 }
 
-// A Row is one way. Its ratio is the median of the ratios of each round.
+// A Row is one way. Its ratio is the median of the ratios of the rounds.
 type Row struct {
 	Way    string  `json:"way"`
 	Rounds int     `json:"rounds"`
@@ -41,15 +41,15 @@ type Row struct {
 	Ratio  float64 `json:"ratio"`
 }
 
-// A Crowd is so many who each run one command after the other.
-type Crowd struct {
+// Concurrent is a number of callers who each run one command after the other.
+type Concurrent struct {
 	Way       string  `json:"way"`
 	Width     int     `json:"width"`
 	PerSecond float64 `json:"perSecond"`
-	Ratio     float64 `json:"ratio"` // to as many local ones
+	Ratio     float64 `json:"ratio"` // to as many local callers
 }
 
-// A Flow is one large output, to its last byte in a file.
+// A Flow is one bulk output, until its last byte is in a file.
 type Flow struct {
 	Way    string  `json:"way"`
 	Bytes  int     `json:"bytes"`
@@ -61,14 +61,14 @@ type Flow struct {
 	Reply  int     `json:"replyBytes,omitempty"`
 }
 
-// Memory is what some process has resident.
+// Memory is the resident memory of a process.
 type Memory struct {
 	What  string `json:"what"`
 	Bytes int64  `json:"bytes"`
-	Own   int64  `json:"ownBytes"` // of these, shared with no file or process
+	Own   int64  `json:"ownBytes"` // of these, not shared with a file or process
 }
 
-// JSON writes the report for a program.
+// JSON writes the report for programs.
 func (r *Report) JSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -86,7 +86,7 @@ func (g *Group) find(way string) (Row, bool) {
 	return Row{}, false
 }
 
-// groupOf makes rows of times, with ratios to the first way.
+// groupOf converts times to rows, with ratios to the first way.
 func groupOf(name string, ways []way, all [][]time.Duration) Group {
 	g := Group{Name: name, Base: ways[0].name}
 	for i, w := range ways {

@@ -19,31 +19,30 @@ import (
 )
 
 const (
-	// readyTime bounds how long a server may take to serve, and a box to stand.
+	// readyTime bounds the start of a server, and of a box.
 	readyTime = 30 * time.Second
 
-	// endTime is how long a server may take to end with all its boxes before it
-	// is killed: a little more than it takes itself.
+	// endTime bounds the shutdown of a server with all its boxes, after which it is
+	// killed. It is a little longer than the server's own limit.
 	endTime = 12 * time.Second
 
-	// maxAtOnce is how many calls of one client are under way at most.
+	// maxAtOnce is the maximum of calls in flight of one client.
 	maxAtOnce = 64
 )
 
-// A server is a warmbox that is a child of ours, with one client of it.
+// A server is a child process that runs warmbox, and one client of it.
 type server struct {
 	session *client.Client
 	journal *journal
 	cmd     *exec.Cmd
-	stdin   io.Closer // ends one on stdio
-	dir     string    // what it keeps; removed with it
+	stdin   io.Closer // closing it ends a server on stdio
+	dir     string    // its state; removed with it
 	http    bool
 	url     string
 	token   string
 }
 
-// serve starts a server on "stdio" or "http", with flags after those of all, and
-// a client of it.
+// serve starts a server on "stdio" or "http", with additional flags, and a client.
 func (b *Bench) serve(ctx context.Context, kind string, flags ...string) (s *server, err error) {
 	s = &server{journal: newJournal(b.Log), http: kind == "http", token: rand.Text()}
 	defer func() {
@@ -64,7 +63,7 @@ func (b *Bench) serve(ctx context.Context, kind string, flags ...string) (s *ser
 	if err := s.listen(ctx); err != nil {
 		return s, err
 	}
-	s.session, err = s.visit(ctx, "bench")
+	s.session, err = s.newClient(ctx, "bench")
 	return s, err
 }
 
@@ -86,8 +85,8 @@ func (s *server) pipe(ctx context.Context) error {
 	return err
 }
 
-// flags are what every server that is measured needs: a log that can be read,
-// files of its own, and no box that is started while something else is measured.
+// flags returns those of every server: a log that journal can read, files of its own,
+// and an empty pool, so that no box starts during another measurement.
 func (s *server) flags(more []string) []string {
 	flags := []string{"--log-level=info", "--log-format=json", "--log-file=", "--log-dir=", "--pool-warm=0", "--pool-images="}
 	if s.http {
@@ -96,7 +95,7 @@ func (s *server) flags(more []string) []string {
 	return append(flags, more...)
 }
 
-// listen starts a server on HTTP and returns when it serves.
+// listen starts a server on HTTP, and waits until it listens.
 func (s *server) listen(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.dir, "token"), []byte(s.token), 0o600); err != nil {
 		return err
@@ -110,15 +109,15 @@ func (s *server) listen(ctx context.Context) error {
 	case s.url = <-s.journal.serving:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("it does not serve: %w", ctx.Err())
+		return fmt.Errorf("the server does not listen: %w", ctx.Err())
 	}
 }
 
-// visit returns one more client of a server on HTTP.
-func (s *server) visit(ctx context.Context, name string) (*client.Client, error) {
-	kept := http.DefaultTransport.(*http.Transport).Clone()
-	kept.MaxIdleConnsPerHost = maxAtOnce // else they are closed and dialled again
-	t, err := transport.NewStreamableHTTP(s.url, transport.WithHTTPBasicClient(&http.Client{Transport: kept}),
+// newClient returns one more client of a server on HTTP.
+func (s *server) newClient(ctx context.Context, name string) (*client.Client, error) {
+	idle := http.DefaultTransport.(*http.Transport).Clone()
+	idle.MaxIdleConnsPerHost = maxAtOnce // else connections are closed and opened again
+	t, err := transport.NewStreamableHTTP(s.url, transport.WithHTTPBasicClient(&http.Client{Transport: idle}),
 		transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + s.token}))
 	if err != nil {
 		return nil, err
@@ -126,8 +125,7 @@ func (s *server) visit(ctx context.Context, name string) (*client.Client, error)
 	return connect(ctx, t, name)
 }
 
-// connect returns a client that has greeted its server. The context bounds the
-// greeting alone.
+// connect returns an initialized client. The context bounds only the initialization.
 func connect(ctx context.Context, t transport.Interface, name string) (*client.Client, error) {
 	c := client.NewClient(t)
 	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
@@ -160,29 +158,28 @@ func (s *server) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// end asks the server to end, by what ends its kind, and kills it where it does
-// not.
+// end shuts the server down, and kills it if that takes longer than endTime.
 func (s *server) end() error {
 	late := time.AfterFunc(endTime, func() { s.cmd.Process.Kill() })
 	defer late.Stop()
 	switch {
 	case !s.http:
-		s.stdin.Close() // the client may have done so
+		s.stdin.Close() // the client may have closed it already
 	case s.cmd.Process.Signal(os.Interrupt) != nil: // a system without signals
 		s.cmd.Process.Kill()
 	}
 	return s.cmd.Wait()
 }
 
-// An answer is what is read of one to exec or start.
+// An answer holds the fields that are read from a reply to exec or start.
 type answer struct {
 	Status, Stdout, LogPath, ContainerID string
 	ExitCode                             int
 
-	text []byte // all of the structured part
+	text []byte // the structured content
 }
 
-// run runs a command in a box, "" for the client's own.
+// run runs a command in a box, "" for the client's default box.
 func run(ctx context.Context, c *client.Client, box, cmd string) (*mcp.CallToolResult, error) {
 	args := map[string]any{"cmd": cmd}
 	if box != "" {
@@ -192,9 +189,9 @@ func run(ctx context.Context, c *client.Client, box, cmd string) (*mcp.CallToolR
 	if err != nil {
 		return nil, err
 	}
-	said, _ := r.StructuredContent.(map[string]any)
-	if said["status"] != "exited" || said["exitCode"] != 0.0 {
-		return nil, fmt.Errorf("%q ended with status %v and exit code %v", cmd, said["status"], said["exitCode"])
+	content, _ := r.StructuredContent.(map[string]any)
+	if content["status"] != "exited" || content["exitCode"] != 0.0 {
+		return nil, fmt.Errorf("%q ended with status %v and exit code %v", cmd, content["status"], content["exitCode"])
 	}
 	return r, nil
 }
@@ -213,8 +210,8 @@ func stop(ctx context.Context, c *client.Client, box string) error {
 	return err
 }
 
-// call decodes nothing but what the library does: that is the client's part of
-// what is measured.
+// call decodes no more than the library does, because the decoding is part of the
+// measured time.
 func call(ctx context.Context, c *client.Client, tool string, args map[string]any) (*mcp.CallToolResult, error) {
 	var request mcp.CallToolRequest
 	request.Params.Name, request.Params.Arguments = tool, args
@@ -223,8 +220,8 @@ func call(ctx context.Context, c *client.Client, tool string, args map[string]an
 		return nil, fmt.Errorf("%s: %w", tool, err)
 	}
 	if r.IsError {
-		said, _ := r.StructuredContent.(map[string]any)
-		return nil, fmt.Errorf("%s: %.1000v", tool, said["error"])
+		content, _ := r.StructuredContent.(map[string]any)
+		return nil, fmt.Errorf("%s: %.1000v", tool, content["error"])
 	}
 	return r, nil
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// starts compares a new box with the least that an engine needs to start any
-// container of the same image, and its end with a forced removal. Neither has a
-// network: to make one takes an engine longer than the rest.
+// starts compares the start of a box with the minimum that an engine needs for a
+// container of the same image, and its stop with a forced removal. Neither has a
+// network: creating one takes an engine longer than the rest.
 func (d *bed) starts(ctx context.Context, r *Report) (err error) {
 	if d.engine == nil {
 		return nil
@@ -46,52 +46,52 @@ func (d *bed) starts(ctx context.Context, r *Report) (err error) {
 	}
 	stops := groupOf("stop", ways, undid(all))
 	stops.Base, stops.Rows[0].Way = "engine API: remove", "engine API: remove"
-	r.Starts = append(r.Starts, groupOf("start, none stands ready", ways, did(all)), stops)
+	r.Starts = append(r.Starts, groupOf("start, empty pool", ways, did(all)), stops)
 	return nil
 }
 
-// visits tells what somebody waits for who connects to a server on which a box
-// stands ready. Each round has a new server, so that every start is the first.
-func (d *bed) visits(ctx context.Context, r *Report) error {
+// firstCalls measures the first call of a client to a server with a box in the pool.
+// Each round has a new server.
+func (d *bed) firstCalls(ctx context.Context, r *Report) error {
 	if d.engine == nil || !hasDocker() {
 		return nil
 	}
-	d.progress.step("start where a box stands ready")
+	d.progress.step("start with a box in the pool")
 	var s *server
-	come := func(ctx context.Context) (err error) {
-		s, err = d.visit(ctx)
+	open := func(ctx context.Context) (err error) {
+		s, err = d.pooledServer(ctx)
 		return err
 	}
-	leave := func(context.Context) error { return s.close() }
-	g, err := d.compare(ctx, "start, a box stands ready", []way{
+	end := func(context.Context) error { return s.close() }
+	g, err := d.compare(ctx, "start, box in the pool", []way{
 		{name: wayRun, do: program("docker", d.engine.runArgs("true")...)},
-		{name: "warmbox, start", prepare: come, undo: leave, do: func(ctx context.Context) error {
+		{name: "warmbox, start", prepare: open, undo: end, do: func(ctx context.Context) error {
 			_, err := start(ctx, s.session)
 			return err
 		}},
-		{name: "warmbox, the first exec: true", prepare: come, undo: leave, do: func(ctx context.Context) error {
+		{name: "warmbox, the first exec: true", prepare: open, undo: end, do: func(ctx context.Context) error {
 			_, err := run(ctx, s.session, "", "true")
 			return err
 		}},
-	}, d.plan.visits)
+	}, d.plan.first)
 	if err == nil {
 		r.Starts = append(r.Starts, g)
 	}
 	return err
 }
 
-// visit returns a server when a box of it stands ready.
-func (d *bed) visit(ctx context.Context) (*server, error) {
+// pooledServer returns a server with an idle box in its pool.
+func (d *bed) pooledServer(ctx context.Context) (*server, error) {
 	s, err := d.serve(ctx, "stdio", "--workspace=", "--pool-warm=1")
 	if err != nil {
 		return nil, err
 	}
-	if err = s.greet(ctx); err == nil {
+	if err = s.listTools(ctx); err == nil {
 		err = s.await(ctx)
 	}
 	for range settling {
 		if err == nil {
-			err = s.greet(ctx)
+			err = s.listTools(ctx)
 		}
 	}
 	if err != nil {
@@ -100,18 +100,18 @@ func (d *bed) visit(ctx context.Context) (*server, error) {
 	return s, nil
 }
 
-// settling is how many round trips a box is given from the moment that it is said
-// to stand until it can be had: the server says so a moment too early.
+// settling is the number of round trips between the log line about a box and the first
+// call: the server logs it a moment before the pool can hand it out.
 const settling = 20
 
-// greet asks for the tools, as every client does.
-func (s *server) greet(ctx context.Context) error {
+// listTools lists the tools, as every client does.
+func (s *server) listTools(ctx context.Context) error {
 	_, err := s.session.ListTools(ctx, mcp.ListToolsRequest{})
 	return err
 }
 
-// await returns when a box stands that nobody asked for. A client cannot be
-// told: boxes that stand ready are nobody's.
+// await waits for a box in the pool. Only the log reports it: a box in the pool belongs
+// to no client.
 func (s *server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -119,6 +119,6 @@ func (s *server) await(ctx context.Context) error {
 	case <-s.journal.started:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("no box stands ready within %v of a client's coming: %w", readyTime, ctx.Err())
+		return fmt.Errorf("no box in the pool within %v after the client connected: %w", readyTime, ctx.Err())
 	}
 }

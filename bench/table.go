@@ -13,13 +13,13 @@ const (
 	cellWidth  = 12
 )
 
-// Table writes what was measured for people, a hundred columns wide.
+// Table writes the report for people, a hundred columns wide.
 func (r *Report) Table(out io.Writer) error {
 	t := &table{}
 	for _, g := range r.Commands {
 		t.group(g)
 	}
-	t.crowds(r.Crowds)
+	t.concurrent(r.Concurrent)
 	for _, g := range r.Starts {
 		t.group(g)
 	}
@@ -30,7 +30,7 @@ func (r *Report) Table(out io.Writer) error {
 	return err
 }
 
-// Facts writes how things stand while it is measured, as wide.
+// Facts writes the conditions of the measurements, in the same width.
 func Facts(out io.Writer, list []Fact) error {
 	t := &table{}
 	for _, f := range list {
@@ -53,7 +53,7 @@ func (t *table) row(name string, cells ...string) {
 
 func (t *table) blank() { t.text.WriteByte('\n') }
 
-// pad cuts what does not fit, so that the figures stay in their columns.
+// pad pads or truncates s, so that the figures stay in their columns.
 func pad(s string, width int) string {
 	n := utf8.RuneCountInString(s)
 	if n >= width {
@@ -62,7 +62,7 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", width-n)
 }
 
-// folded is a line that goes on below itself between words.
+// folded writes a text that wraps between words and is indented below its head.
 func (t *table) folded(head, text string) {
 	indent := utf8.RuneCountInString(head)
 	line, used := head, indent
@@ -85,7 +85,7 @@ func (t *table) group(g Group) {
 	}
 }
 
-func (t *table) crowds(list []Crowd) {
+func (t *table) concurrent(list []Concurrent) {
 	width := 0
 	for _, c := range list {
 		if c.Width != width {
@@ -111,7 +111,7 @@ func (t *table) flows(list []Flow) {
 			t.row("  growth of the server's peak, MB", megabytes(f.Growth))
 		}
 		if f.Reply > 0 {
-			t.row("  what the client was sent, bytes", fmt.Sprint(f.Reply))
+			t.row("  size of the reply, bytes", fmt.Sprint(f.Reply))
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (t *table) skipped(list []string) {
 	}
 }
 
-// number has three figures or so, as many as mean something.
+// number writes about three significant digits.
 func number(x float64) string {
 	switch {
 	case x >= 100:

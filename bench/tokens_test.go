@@ -15,21 +15,21 @@ const (
 	// some three bytes to one, but so have both sides of what is compared.
 	bytesPerToken = 4
 
-	// shownWhole is up to where an output is shown as it is.
+	// shownWhole is the size up to which output is shown completely.
 	shownWhole = 8000
 )
 
-// BenchmarkTokens tells what real outputs that are not shown whole cost a model
-// to read, in tokens, beside what they would cost raw: medians of all cases of
-// the summariser. It goes through a server on the backend that needs no engine:
-// where a command runs changes nothing in how it is told of.
+// BenchmarkTokens measures what real outputs that are not shown completely cost a model
+// to read, in tokens, compared with the raw output: medians of all cases of the
+// summariser. It uses a server on the process backend: replies do not depend on the
+// backend.
 func BenchmarkTokens(b *testing.B) {
 	program, err := filepath.Abs("../bin/warmbox")
 	if err == nil {
 		_, err = os.Stat(program)
 	}
 	if err != nil {
-		b.Skip("there is no server to measure; go build -o bin/warmbox ./cmd/warmbox")
+		b.Skip("no server to measure; run: go build -o bin/warmbox ./cmd/warmbox")
 	}
 	cases, err := filepath.Glob("../sandbox/summary/testdata/*/*/exit")
 	if err != nil || len(cases) == 0 {
@@ -54,10 +54,10 @@ func BenchmarkTokens(b *testing.B) {
 	}
 }
 
-// reading is what an output costs a model to read, in tokens.
+// reading is the cost of reading an output, in tokens.
 type reading struct{ raw, reply int }
 
-// readCase runs what prints a case's output and ends as its command did.
+// readCase runs a command with the output and the exit code of a case.
 func (s *server) readCase(b *testing.B, dir string) reading {
 	code, err := os.ReadFile(filepath.Join(dir, "exit"))
 	if err == nil {

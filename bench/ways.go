@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The ways to run a command, as a report names them.
+// The ways to run a command, by their names in a report.
 const (
 	wayLocal = "local bash -c"
 	wayStdio = "warmbox, stdio"
@@ -19,7 +19,7 @@ const (
 	wayRun   = "docker run --rm"
 )
 
-// light are the ways that leave an engine in peace: the local one first.
+// light returns the ways that do not load the engine: the local one first.
 func (d *bed) light(cmd string) []way {
 	ways := []way{
 		{name: wayLocal, do: d.local(cmd, nil)},
@@ -37,8 +37,8 @@ func (d *bed) light(cmd string) []way {
 	return ways
 }
 
-// heavy are the engine's own ways, behind the local one. They are measured apart
-// from the light ones, which would meet the work that an engine leaves behind.
+// heavy returns the local way and the engine's own. They are measured apart from the
+// light ones, which the work that they leave in the engine would slow down.
 func (d *bed) heavy(cmd string, run bool) []way {
 	ways := []way{{name: wayLocal, do: d.local(cmd, nil)}}
 	if d.engine == nil {
@@ -60,11 +60,11 @@ func hasDocker() bool {
 	return err == nil
 }
 
-// latencies measures every command in every way. A container of its own has only
-// the first one: it costs the same whatever runs in it.
+// latencies measures every command in every way, but docker run only for the first
+// command: its cost hardly depends on the command.
 func (d *bed) latencies(ctx context.Context, r *Report) error {
 	if d.engine != nil && !hasDocker() {
-		d.omit("docker exec and docker run: there is no docker command in PATH")
+		d.skip("docker exec and docker run: docker is not in PATH")
 	}
 	for i, cmd := range d.commands() {
 		g, err := d.latency(ctx, cmd, i == 0)
@@ -99,8 +99,8 @@ func (d *bed) latency(ctx context.Context, cmd string, run bool) (Group, error) 
 	return g, err
 }
 
-// compareEach compares every other way with the first, one at a time: nobody has two
-// servers whose leavings meet each other's commands.
+// compareEach compares every other way with the first, one at a time: in normal use
+// there are not two servers that slow each other down.
 func (d *bed) compareEach(ctx context.Context, name string, ways []way, p pace) (g Group, err error) {
 	for _, w := range ways[1:] {
 		pair, err := d.compare(ctx, name, []way{ways[0], w}, p)
@@ -124,9 +124,9 @@ func (d *bed) compare(ctx context.Context, name string, ways []way, p pace) (Gro
 	return groupOf(name, ways, did(all)), nil
 }
 
-// usable tries each way once and leaves out those that fail here: a command that
-// an image does not have, or that the configuration does not let run. Without
-// the first nothing can be compared.
+// usable tries each way once, and returns those that work: an image may lack a command,
+// or the configuration may deny it. If the first fails there is nothing to compare, and
+// it returns none.
 func (d *bed) usable(ctx context.Context, what string, ways []way) ([]way, error) {
 	var kept []way
 	for i, w := range ways {
@@ -137,7 +137,7 @@ func (d *bed) usable(ctx context.Context, what string, ways []way) ([]way, error
 		case err == nil:
 			kept = append(kept, w)
 		default:
-			d.omit("%s, %s: %v", what, w.name, err)
+			d.skip("%s, %s: %v", what, w.name, err)
 			if i == 0 {
 				return nil, nil
 			}
@@ -146,8 +146,8 @@ func (d *bed) usable(ctx context.Context, what string, ways []way) ([]way, error
 	return kept, nil
 }
 
-// local runs a command as a program does that has no sandbox: it starts a shell
-// where the boxes work, and takes its output, or has it written to a file.
+// local runs a command without a sandbox: a shell in the directory of the boxes, whose
+// output is read, or written to a file.
 func (d *bed) local(cmd string, out *os.File) func(context.Context) error {
 	return func(ctx context.Context) error {
 		c := exec.CommandContext(ctx, "bash", "-c", cmd)
@@ -156,23 +156,23 @@ func (d *bed) local(cmd string, out *os.File) func(context.Context) error {
 	}
 }
 
-// program runs a program and takes its output.
+// program runs a program and reads its output.
 func program(name string, args ...string) func(context.Context) error {
 	return func(ctx context.Context) error { return finish(exec.CommandContext(ctx, name, args...), nil) }
 }
 
-// patience is how long a program that was interrupted may take to end.
-const patience = 5 * time.Second
+// interruptTime bounds the end of a program that was interrupted.
+const interruptTime = 5 * time.Second
 
 func finish(c *exec.Cmd, out *os.File) error {
-	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(os.Interrupt) }, patience
+	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(os.Interrupt) }, interruptTime
 	if out != nil {
 		c.Stdout = out
 		return c.Run()
 	}
-	said, err := c.CombinedOutput()
+	text, err := c.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%w: %.500s", err, said)
+		return fmt.Errorf("%w: %.500s", err, text)
 	}
 	return nil
 }
