@@ -1,22 +1,22 @@
-# Short names for what the scripts do; nothing is done only here.
+# Short names for the scripts. Every task also works without just.
 
 set shell := ["bash", "-euc"]
 set positional-arguments
 
-# one conversation with a model's client, printed
+# one MCP session, printed
 try *args:
     scripts/try "$@"
 
-# set-up, checks and every test, or those given
+# set-up, checks and all tests, or the given ones
 test *args:
     scripts/test "$@"
 
-# checks and every test, with no set-up: for after the first time
+# checks and all tests, without the set-up
 check:
     scripts/check
     go test -race ./...
 
-# release archives, into dist/
+# release archives in dist/
 release:
     scripts/release
 
@@ -24,6 +24,6 @@ release:
 bench *args:
     . scripts/lib.sh && set_up && go run ./cmd/warmbox-bench "$@"
 
-# the image that boxes run in; `just image --target full` for the large one
+# build the image of boxes; `just image --target full` for the large one
 image *args:
     go run ./cmd/warmbox image build "$@"

@@ -1,5 +1,5 @@
-// Package warmbox holds the files that travel inside the program, so that an
-// installed one needs no checkout. The program itself is cmd/warmbox.
+// Package warmbox embeds the files that an installed program needs without a checkout.
+// The program itself is cmd/warmbox.
 package warmbox
 
 import "embed"
@@ -14,8 +14,8 @@ var Dockerfile string
 //go:embed config.example.toml
 var ExampleConfig string
 
-// AgentSource is all that the agent is built from but the modules that its go.mod
-// names, laid out as in the repository.
+// AgentSource is the source of the agent, laid out as in the repository, without the
+// modules that go.mod requires.
 //
 //go:embed go.mod go.sum cmd/warmbox-agent/*.go sandbox/agent/*.go sandbox/agent/*.s sandbox/wire/*.go
 var AgentSource embed.FS

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command warmbox-agent is the first process of a box. It is started by warmbox
-// and speaks with nobody else; package agent says what it does.
+// Command warmbox-agent is the first process of a box. warmbox starts it and is the
+// only program that it communicates with. Package agent implements it.
 package main
 
 import (

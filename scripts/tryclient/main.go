@@ -1,7 +1,6 @@
-// Command tryclient holds one conversation with an MCP server of warmbox over
-// stdio, as a model's host would, and prints every message of it: what a
-// newcomer sees here is what a model sees. It checks nothing but that each
-// call succeeds.
+// Command tryclient runs one MCP session with a warmbox server over stdio, as a
+// model's host would, and prints every message: what a newcomer sees here is what a
+// model sees. It checks only that each call succeeds.
 //
 //	tryclient ./bin/warmbox [flag…]
 package main
@@ -16,15 +15,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// patience is for the whole conversation. The longest part of it, the start of
-// a first box, takes a second.
-const patience = 2 * time.Minute
+// sessionTime bounds the whole session. Its longest part, the start of the first box,
+// takes a second.
+const sessionTime = 2 * time.Minute
 
-// protocol is what the hosts of today speak. The SDK's own default is newer; it
-// has no initialize, and says more with every message.
+// protocol is the version of current hosts. The SDK's default is newer: it has no
+// initialize, and longer messages.
 const protocol = "2025-11-25"
 
-// sum is work as a model would send it: a file written, a program built, run.
+// sum is a command like a model's: it writes a file, builds a program and runs it.
 const sum = `cat >sum.c <<'EOF'
 #include <stdio.h>
 int main(void) {
@@ -36,7 +35,7 @@ EOF
 make -s sum && ./sum && ls no-such-file`
 
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), sessionTime)
 	defer cancel()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "tryclient:", err)
@@ -56,7 +55,7 @@ func run(ctx context.Context, server []string) error {
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", server[0], err)
 	}
-	defer session.Close() // for the ways out below; closing twice is no error
+	defer session.Close() // on errors; closing twice is allowed
 	if err := converse(ctx, session); err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func converse(ctx context.Context, session *mcp.ClientSession) error {
 	if _, err := session.ListTools(ctx, nil); err != nil {
 		return fmt.Errorf("list the tools: %w", err)
 	}
-	// Without a containerId the command goes into a box of the session's own.
+	// Without a containerId the command runs in the session's default box.
 	if _, err := call(ctx, session, "exec", args{"cmd": "whoami; uname -sr; python3 --version"}); err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func converse(ctx context.Context, session *mcp.ClientSession) error {
 	}
 	id, ok := started["containerId"].(string)
 	if !ok {
-		return fmt.Errorf("start: no containerId in its result: %v", started)
+		return fmt.Errorf("start: the result has no containerId: %v", started)
 	}
 	if _, err := call(ctx, session, "exec", args{"containerId": id, "cmd": sum}); err != nil {
 		return err
@@ -88,15 +87,15 @@ func converse(ctx context.Context, session *mcp.ClientSession) error {
 
 type args map[string]any
 
-// call returns the structured content of a result that is no error. A command
-// that exits with a code other than 0 is no error.
+// call returns the structured content of a result, or an error if the result is one. A
+// command that exits with a code other than 0 is not an error.
 func call(ctx context.Context, session *mcp.ClientSession, tool string, arguments args) (map[string]any, error) {
 	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, err)
 	}
 	if result.IsError {
-		return nil, fmt.Errorf("%s: the tool's answer is an error, see above", tool)
+		return nil, fmt.Errorf("%s: the tool returned an error, see above", tool)
 	}
 	structured, _ := result.StructuredContent.(map[string]any)
 	return structured, nil
