@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// printing is a transport that prints what passes through the one below.
+// printing is a transport that prints all messages of another transport.
 type printing struct {
 	mcp.Transport
 	to io.Writer
@@ -28,7 +28,7 @@ func (p *printing) Connect(ctx context.Context) (mcp.Connection, error) {
 type printed struct {
 	mcp.Connection
 
-	mu   sync.Mutex // guards what follows, and keeps messages whole
+	mu   sync.Mutex // guards the fields below; printed messages do not mix
 	to   io.Writer
 	sent time.Time // when the last message was written
 }
@@ -62,19 +62,19 @@ func (p *printed) print(title string, m jsonrpc.Message) {
 	fmt.Fprintf(p.to, "%s\n%s\n\n", title, readable(raw))
 }
 
-// wide is how many bytes of JSON go on one line where they fit.
+// wide is the maximum number of bytes of JSON on one line.
 const wide = 110
 
-// readable lays JSON out for a human, with the line breaks of its strings as
-// line breaks. What it returns is not JSON any more.
+// readable formats JSON for people: line breaks in strings become line breaks, so the
+// result is not JSON any more.
 func readable(raw []byte) string {
 	var b strings.Builder
 	lay(&b, raw, "  ")
 	return "  " + unescape.Replace(b.String())
 }
 
-// lay writes a value on one line where it fits, else one line for each of its
-// parts. Unlike json.Indent that leaves a schema of many small parts legible.
+// lay writes a value on one line if it fits, else each of its parts on a line. A schema
+// of many small parts stays more readable than with json.Indent.
 func lay(b *strings.Builder, raw []byte, indent string) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	open, err := dec.Token()
@@ -92,7 +92,7 @@ func lay(b *strings.Builder, raw []byte, indent string) {
 		}
 		var part json.RawMessage
 		if dec.Decode(&part) != nil {
-			return // not JSON after all, and shown as far as it was
+			return // invalid JSON, printed up to the error
 		}
 		lay(b, part, indent+"  ")
 	}
@@ -100,7 +100,7 @@ func lay(b *strings.Builder, raw []byte, indent string) {
 	fmt.Fprintf(b, "\n%s%v", indent, end)
 }
 
-// The first pair goes before the others, so that an escaped backslash does not
-// make an escape of what stands behind it.
+// The escaped backslash comes first, so that it does not turn the character after it
+// into an escape.
 var unescape = strings.NewReplacer(`\\`, `\`, `\n`, "\n      ", `\t`, "\t", `\"`, `"`,
 	`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")

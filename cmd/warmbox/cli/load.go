@@ -110,7 +110,7 @@ func (c *Config) decode(text string) error {
 	known := c.keys()
 	for _, key := range md.Keys() {
 		if !slices.Contains(known, key.String()) && !c.inTable(key) {
-			return fmt.Errorf("%s, line %d: unknown setting %s%s", c.file, keyLine(text, key), key, didYouMean(key.String(), known))
+			return fmt.Errorf("%s: unknown setting %s%s", c.position(text, key), key, didYouMean(key.String(), known))
 		}
 	}
 	for _, s := range c.table() {
@@ -145,8 +145,16 @@ func (c *Config) keys() []string {
 	return known
 }
 
-// keyLine finds the line of a key. The decoder reports a line only in the error of a
-// value that fails to decode.
+// position returns the file and, where keyLine finds it, the line of a key.
+func (c *Config) position(text string, key toml.Key) string {
+	if line := keyLine(text, key); line > 0 {
+		return fmt.Sprintf("%s, line %d", c.file, line)
+	}
+	return c.file
+}
+
+// keyLine finds the line of a key, or returns 0 for one in an array of tables. The
+// decoder reports a line only in the error of a value that fails to decode.
 func keyLine(text string, key toml.Key) int {
 	var tables map[string]toml.Primitive
 	md, err := toml.Decode(text, &tables)

@@ -129,11 +129,11 @@ func (c *Config) readKeyring(file string) (keyring, error) {
 func (k keyring) add(line string) error {
 	match := tokenLine.FindStringSubmatch(line)
 	if match == nil {
-		return errors.New("not a token, which is one word of letters, digits and -._~+/, and not: name = token")
+		return errors.New("neither a token (one word of letters, digits and -._~+/) nor: name = token")
 	}
 	name, token := match[1], match[2]
 	if _, twice := k.tokens[name]; twice {
-		return errors.New("another token has this name, or also no name; give each its own, as in: name = token")
+		return errors.New("a second token with the same name, or without a name; give each its own, as in: name = token")
 	}
 	if strings.EqualFold(name, "local") {
 		return fmt.Errorf("a token must not have the name %q, which is reserved for stdio; choose another", name)
