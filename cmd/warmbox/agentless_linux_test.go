@@ -11,7 +11,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
-// buildAgentless builds the program as a clean clone gives it, without agents.
+// buildAgentless builds the program as in a clean clone, without agents.
 func buildAgentless(t *testing.T, file string) {
 	t.Helper()
 	bin, err := filepath.Abs("../../sandbox/agentbin/bin")
@@ -46,8 +46,9 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A program that a plain go build or go install made starts boxes: it builds the
-// agent once. Where it cannot, it says so.
+// TestProgramWithoutAgentsBuildsOne runs a program from a plain go build or go
+// install. It builds the agent once, or says why it cannot. The test runs it as its
+// own user, whose caches of the toolchain it needs.
 func TestProgramWithoutAgentsBuildsOne(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "warmbox")
@@ -76,13 +77,11 @@ func TestProgramWithoutAgentsBuildsOne(t *testing.T) {
 	}
 }
 
-// TestInstalledProgramStartsABox has an ordinary user without any cache install the
-// program, with one module at hand: golang.org/x/sys.
+// TestInstalledProgramStartsABox runs an installed program as a user whose caches are
+// empty, with a proxy that has one module: golang.org/x/sys.
 func TestInstalledProgramStartsABox(t *testing.T) {
 	weekly.Only(t) // it compiles the standard library
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no engine with the default image: %v", err)
-	}
+	needDocker(t)
 	h := newHome(t)
 	buildAgentless(t, filepath.Join(filepath.Dir(h.dir), "warmbox"))
 	proxy := h.mkdir(t, "proxy")

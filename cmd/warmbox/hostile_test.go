@@ -6,39 +6,35 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
-// TestHostileOutput has a program in a box print what is meant to break a log,
-// an excerpt or a reader, and has its own checker say whether all that it lists
-// as invariant held: in the raw log, and in the text that a model reads.
-func TestHostileOutput(t *testing.T) {
-	workspace := t.TempDir()
-	os.Chmod(workspace, 0o777) // the box's user is not ours
+// TestHostileOutputKeepsInvariants runs a program that prints output made to break a
+// log, an excerpt or a reader. The program then checks its list of invariants, on the
+// raw logs and on the text that a model reads.
+func TestHostileOutputKeepsInvariants(t *testing.T) {
+	needDocker(t)
+	h := newHome(t)
+	workspace := h.mkdir(t, "work")
 	script, err := os.ReadFile("testdata/hostile/gen.py")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"log", "view"} {
-		if err := os.Mkdir(filepath.Join(workspace, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		h.mkdir(t, filepath.Join("work", dir))
 	}
-	if err := os.WriteFile(filepath.Join(workspace, "gen.py"), script, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	p := serve(t, "--workspace", workspace)
+	h.write(t, "work/gen.py", string(script))
+	p := h.serve(t, "--workspace", workspace)
 	list, _ := p.exec(t, map[string]any{"cmd": "python3 gen.py write in >&2 && python3 gen.py list"})
 	names := strings.Fields(fmt.Sprint(list["stdout"]))
 	if len(names) < 50 {
 		t.Fatalf("%v", list)
 	}
 	for _, name := range names {
-		p.hostile(t, name, workspace)
+		p.hostile(t, h, name)
 	}
 	check, _ := p.exec(t, map[string]any{"cmd": "python3 gen.py check in log view", "maxBytes": 100_000})
 	for line := range strings.Lines(fmt.Sprint(check["stdout"])) {
@@ -51,9 +47,9 @@ func TestHostileOutput(t *testing.T) {
 	}
 }
 
-// hostile runs one case and puts its log, a file for each stream, and the text
-// of the reply where the checker looks for them.
-func (p *program) hostile(t *testing.T, name, dir string) {
+// hostile runs one case. It writes a file for each stream of its log, and one for the
+// text of the reply, for the program to check.
+func (p *program) hostile(t *testing.T, h home, name string) {
 	t.Helper()
 	r, err := p.CallTool(t.Context(), &mcp.CallToolParams{Name: "exec", Arguments: map[string]any{"cmd": "python3 gen.py run " + name}})
 	if err != nil {
@@ -78,26 +74,20 @@ func (p *program) hostile(t *testing.T, name, dir string) {
 		"log/" + name + ".err":  streams[rawlog.Stderr],
 		"view/" + name + ".txt": []byte(r.Content[0].(*mcp.TextContent).Text),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		h.write(t, filepath.Join("work", file), string(text))
 	}
 }
 
-// closedIndex returns the index of a log when it says that no more can come: a
-// reply does not wait for that.
-func closedIndex(t *testing.T, path string) *rawlog.Index {
+// closedIndex returns the index of a log once it is closed. A reply does not wait for
+// that.
+func closedIndex(t *testing.T, path string) (index *rawlog.Index) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		index, err := rawlog.ReadIndex(path)
-		if err != nil {
+	soon(t, path+" is closed", func() bool {
+		var err error
+		if index, err = rawlog.ReadIndex(path); err != nil {
 			t.Fatal(err)
 		}
-		if index.Totals != nil {
-			return index
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s has no end", path)
-		}
-	}
+		return index.Totals != nil
+	})
+	return index
 }

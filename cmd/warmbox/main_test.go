@@ -25,20 +25,53 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(boxtest.Guarded{M: m}, map[string]func(){
+	testscript.Main(suite{m}, map[string]func(){
 		"warmbox":       main,
 		"warmbox-bench": func() { cli.Main(command.Program()) },
 	})
 }
 
-// TestScripts runs the program itself, in sessions as a user has them. UPDATE=1
-// writes what it printed into those that compare it.
+// suite is the tests, which no setting of the user who runs them reaches.
+type suite struct{ m *testing.M }
+
+func (s suite) Run() int {
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		switch {
+		case !strings.HasPrefix(name, "WARMBOX_"), strings.HasPrefix(name, "WARMBOX_TEST_"):
+		case name == "WARMBOX_REQUIRE", name == "WARMBOX_WEEKLY": // are for the tests
+		default:
+			os.Unsetenv(name)
+		}
+	}
+	if os.Getenv(scriptsEnv) != "" {
+		return s.m.Run() // the process that started this one checks what is left behind
+	}
+	return boxtest.Guarded{M: s.m}.Run()
+}
+
+// TestScripts runs the program in sessions as a user has them. UPDATE=1 writes what
+// the program printed into the scripts that compare it.
 func TestScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the sessions need a Unix shell")
+		t.Skip("the scripts need a Unix shell")
 	}
+	if os.Getuid() == 0 && os.Getenv("UPDATE") == "" {
+		scriptsAsOrdinaryUser(t)
+		return
+	}
+	runScripts(t, "testdata")
+}
+
+// TestScriptsAsRoot runs the scripts that are about what belongs to root.
+func TestScriptsAsRoot(t *testing.T) {
+	needRoot(t, "the scripts make directories that belong to root")
+	runScripts(t, "testdata/root")
+}
+
+func runScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		UpdateScripts:       os.Getenv("UPDATE") != "",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -53,39 +86,81 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setup gives a session a user without a past: no settings, no engine but one
-// that never answers, and a home of its own.
+// scriptsEnv marks a test process that runs one script.
+const scriptsEnv = "WARMBOX_TEST_SCRIPTS"
+
+// scriptsAsOrdinaryUser runs each script in a test process of the ordinary user, who
+// then owns all the files of the session, whatever made them.
+func scriptsAsOrdinaryUser(t *testing.T) {
+	h := newHome(t)
+	if err := errors.Join(os.CopyFS(filepath.Join(h.dir, "testdata"), os.DirFS("testdata")), h.own(h.dir)); err != nil {
+		t.Fatal(err)
+	}
+	// A copy of the user's own, since testscript links to it, which the kernel does
+	// not let a user do with a file of root's.
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(self)
+	tests := h.write(t, "scripts.test", string(text))
+	if err := errors.Join(err, os.Chmod(tests, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	scripts, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(scripts, err)
+	}
+	for _, script := range scripts {
+		name := strings.TrimSuffix(filepath.Base(script), ".txtar")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := h.command(t, tests, "-test.v", "-test.run", "^TestScripts$/^"+name+"$")
+			if deadline, ok := t.Deadline(); ok {
+				const margin = 5 * time.Second // to say here which script it was
+				cmd.Args = append(cmd.Args, fmt.Sprintf("-test.timeout=%v", max(time.Second, time.Until(deadline)-margin)))
+			}
+			cmd.Env = append(cmd.Env, scriptsEnv+"=1")
+			out, err := cmd.CombinedOutput()
+			switch {
+			case err != nil || !strings.Contains(string(out), ": TestScripts/"+name+" ("): // or no script has the name
+				t.Errorf("%v\n%s", err, out)
+			case strings.Contains(string(out), "--- SKIP: TestScripts/"+name+" ("):
+				t.Skipf("%s", out)
+			}
+		})
+	}
+}
+
+// setup gives a session a user without a past: no settings, no engine but one that
+// never answers, and a home of its own.
 func setup(e *testscript.Env) error {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nothing accepts
 	if err != nil {
 		return err
 	}
 	e.Defer(func() { silent.Close() })
 	e.Values[clientKey{}] = new(*mcp.ClientSession)
-	e.Defer(func() { sweepKept(filepath.Join(e.WorkDir, "home", "state")) })
+	e.Defer(func() { sweepPersistent(filepath.Join(e.WorkDir, "home", "state")) })
 	e.Setenv("SILENT", "tcp://"+silent.Addr().String())
 	e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
-	e.Setenv("WARMBOX_POOL_WARM", "0") // a session that wants boxes to stand ready says so
+	e.Setenv("WARMBOX_POOL_WARM", "0") // a session that wants idle boxes says so
 	return os.Mkdir(e.Getenv("HOME"), 0o700)
 }
 
-// sweepKept removes the boxes that a session left to a later server, before the
-// directory goes that says where they are.
-func sweepKept(state string) {
-	if kept, _ := filepath.Glob(filepath.Join(state, "warmbox", "boxes", "kept", "*", "*.lock")); len(kept) == 0 {
+// sweepPersistent removes the persistent boxes that a session leaves, before the
+// directory is removed that says where they are.
+func sweepPersistent(state string) {
+	if locks, _ := filepath.Glob(filepath.Join(state, "warmbox", "boxes", "kept", "*", "*.lock")); len(locks) == 0 {
 		return
 	}
-	sweep(state).Run() // what it cannot remove the probe finds
-}
-
-// sweep returns the command that removes all boxes of those who have this state.
-func sweep(state string) *exec.Cmd {
 	cmd := exec.Command("warmbox", "sweep", "--all")
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "WARMBOX_CONFIG="+os.DevNull)
-	return cmd
+	cmd.Run() // boxtest reports what it cannot remove
 }
 
-// has tells what the machine has. What WARMBOX_REQUIRE names it must have.
+// has reports whether the machine has something that some tests need. It fails if it
+// is missing and WARMBOX_REQUIRE names it.
 func has(what string) (bool, error) {
 	var err error
 	switch what {
@@ -102,22 +177,19 @@ func has(what string) (bool, error) {
 		return false, fmt.Errorf("unknown condition %q", what)
 	}
 	if err != nil && strings.Contains(os.Getenv("WARMBOX_REQUIRE"), what) {
-		return false, fmt.Errorf("WARMBOX_REQUIRE wants %s: %w", what, err)
+		return false, fmt.Errorf("WARMBOX_REQUIRE names %s: %w", what, err)
 	}
 	return err == nil, nil
 }
 
-// patience is how long a session waits for what takes no time.
-const patience = 30 * time.Second
-
-// await FILE REGEXP returns when the file has a match, and puts its first group
-// into the variable MATCH.
+// await FILE REGEXP returns when the file has a match, and puts the match's last
+// group into the variable MATCH.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await FILE REGEXP")
 	}
 	want := regexp.MustCompile(args[1])
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -130,12 +202,12 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			ts.Fatalf("%s has no match for %s after %v (%v):\n%s", args[0], args[1], patience, err, text)
+			ts.Fatalf("%s has no match for %s after %v (%v):\n%s", args[0], args[1], waitLimit, err, text)
 		}
 	}
 }
 
-// signal NAME sends it to what runs in the background.
+// signal NAME sends a signal to each command in the background.
 func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}
 	if neg || len(args) != 1 || signals[args[0]] == nil {

@@ -8,41 +8,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// refused calls a tool, which must fail with words.
-func (p *program) refused(t *testing.T, tool string, args map[string]any, words string) {
-	t.Helper()
-	r, err := p.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	for _, c := range r.Content {
-		if c, ok := c.(*mcp.TextContent); ok {
-			text.WriteString(c.Text)
-		}
-	}
-	if !r.IsError || !strings.Contains(text.String(), words) {
-		t.Errorf("%s %v: %s; want %q", tool, args, text.String(), words)
-	}
-}
-
-// TestNestedWorkspaces: of two servers of one user the boxes of one can write above
-// the workspace of the other. They replace it by a link to the user's home, and by
-// a directory of theirs; no box of the other gets either, from the pool or not, nor
-// does a server that is started then.
-func TestNestedWorkspaces(t *testing.T) {
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no engine with the default image: %v", err)
-	}
+// TestReplacedWorkspaceIsRefused runs two servers of one user. The boxes of the one can
+// write above the workspace of the other. They replace that workspace by a link to the
+// user's home, then by a directory of their own. No box of the other server gets either
+// of them, from the pool or not, nor does a server that is started later.
+func TestReplacedWorkspaceIsRefused(t *testing.T) {
+	needDocker(t)
 	h := newHome(t)
 	h.mkdir(t, ".ssh")
-	if err := os.WriteFile(filepath.Join(h.dir, ".ssh", "id"), []byte("key"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	h.write(t, ".ssh/id", "key")
 	inner := h.mkdir(t, "proj/sub")
 	h.mkdir(t, "other")
 	if err := h.own(h.dir); err != nil {
@@ -69,7 +45,7 @@ func TestNestedWorkspaces(t *testing.T) {
 	}
 	out, err := h.warmbox(t, "exec", "--workspace", inner, "--", "true").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "sub is a link, and boxes of yours could write "+filepath.Dir(inner)) {
-		t.Errorf("a server that starts when the other has ended: %v, %s", err, out)
+		t.Errorf("a server that starts after the other has ended: %v, %s", err, out)
 	}
 	if err := errors.Join(os.Remove(inner), os.Rename(filepath.Join(filepath.Dir(inner), "away"), inner)); err != nil {
 		t.Fatal(err)
@@ -79,15 +55,14 @@ func TestNestedWorkspaces(t *testing.T) {
 	}
 }
 
-// TestServerInAContainer runs the program in a container that has the engine's
-// socket. The engine takes a path for its own: where that is another directory than
-// the one which the program sees, no command runs.
-func TestServerInAContainer(t *testing.T) {
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no engine with the default image: %v", err)
-	}
-	if os.Getenv("DOCKER_HOST") != "" || os.Getuid() != 0 {
-		t.Skip("needs root, and the engine at its usual place")
+// TestServerInContainerRefusesOtherDirectory runs the program in a container that has
+// the engine's socket. The engine resolves a path on the host. If that is another
+// directory than the program sees, no command runs.
+func TestServerInContainerRefusesOtherDirectory(t *testing.T) {
+	needDocker(t)
+	needRoot(t, "in its container the program is root, whose files the test makes")
+	if os.Getenv("DOCKER_HOST") != "" {
+		t.Skip("needs the engine's usual socket")
 	}
 	program := newHome(t).program(t)
 	both, other := t.TempDir(), t.TempDir()
@@ -102,7 +77,7 @@ func TestServerInAContainer(t *testing.T) {
 		want       string
 	}{
 		{"the same directory", both, 0, "the host's"},
-		{"another one", other, 125, "mount it at the same path on both sides"},
+		{"another directory", other, 125, "mount it at the same path on both sides"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := exec.Command("docker", "run", "--rm", "--user", "0:0", "--env", "HOME=/root", "--entrypoint", "warmbox",

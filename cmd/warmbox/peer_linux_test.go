@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,17 +15,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 )
 
-// A scribe writes messages that are almost right: those of a client, changed at a
-// few places, the same ones in each run.
-type scribe struct{ *rand.Rand }
+// A mutator changes messages of a client at a few places, the same way in each run.
+type mutator struct{ *rand.Rand }
 
-func newScribe() scribe { return scribe{rand.New(rand.NewPCG(20260728, 5000))} }
+func newMutator() mutator { return mutator{rand.New(rand.NewPCG(20260728, 5000))} }
 
-var rightMessages = []string{
+var validMessages = []string{
 	`{"jsonrpc":"2.0","id":7,"method":"ping"}`,
 	`{"jsonrpc":"2.0","id":"seven","method":"tools/list","params":{}}`,
 	`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/call","params":{"name":"list","arguments":{}}}`,
@@ -41,14 +37,14 @@ var rightMessages = []string{
 	`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`,
 }
 
-var wrongPieces = []string{
+var invalidPieces = []string{
 	`null`, `{}`, `[]`, `true`, `"`, `\`, `{`, `]`, `,`, `:`, `1e999`, `-0`, `9007199254740993`, `"\ud800"`, `\u0000`, "\xff", "\x00", " ", "\r",
 	`"id":`, `"method":"ping",`, `"ID":1,`, `"params":[],`, `"result":{},`, strings.Repeat("[", 300), strings.Repeat("x", 3000),
 }
 
-// message returns one that was changed at one to three places.
-func (s scribe) message() string {
-	m := rightMessages[s.IntN(len(rightMessages))]
+// message returns a message that is changed at one to three places.
+func (s mutator) message() string {
+	m := validMessages[s.IntN(len(validMessages))]
 	for range 1 + s.IntN(3) {
 		from := s.IntN(len(m) + 1)
 		to := min(len(m), from+s.IntN(12))
@@ -56,9 +52,9 @@ func (s scribe) message() string {
 		case 0:
 			m = m[:from] + m[to:]
 		case 1:
-			m = m[:from] + wrongPieces[s.IntN(len(wrongPieces))] + m[from:]
+			m = m[:from] + invalidPieces[s.IntN(len(invalidPieces))] + m[from:]
 		case 2:
-			m = m[:from] + wrongPieces[s.IntN(len(wrongPieces))] + m[to:]
+			m = m[:from] + invalidPieces[s.IntN(len(invalidPieces))] + m[to:]
 		case 3:
 			m = m[:to] + m[from:]
 		case 4:
@@ -73,8 +69,8 @@ func (s scribe) message() string {
 	return strings.ReplaceAll(m, "\n", " ")
 }
 
-// errorOf tells what JSON-RPC says of a message, from its text alone: the error
-// that answers it under no id, or 0 where that depends on more.
+// errorOf returns the code of the error, without an id, that JSON-RPC demands for a
+// message, or 0 if that depends on more than its text.
 func errorOf(message string) int {
 	var members map[string]json.RawMessage
 	switch err := json.Unmarshal([]byte(message), &members); {
@@ -91,7 +87,7 @@ func errorOf(message string) int {
 	return 0
 }
 
-// An rpcAnswer is one, or a question or notification of the server's.
+// An rpcAnswer is a response, request or notification of the server.
 type rpcAnswer struct {
 	JSONRPC string
 	ID      json.RawMessage
@@ -103,7 +99,7 @@ type rpcAnswer struct {
 	}
 }
 
-// known are the errors that a client may hear.
+// known are the codes of the errors that a server may send.
 var known = []int{-32700, -32600, -32601, -32602, -32000, -32002, -32020, -32021, -32022}
 
 func readAnswer(t *testing.T, text []byte) (a rpcAnswer) {
@@ -111,15 +107,15 @@ func readAnswer(t *testing.T, text []byte) (a rpcAnswer) {
 	err := json.Unmarshal(text, &a)
 	switch {
 	case err != nil || a.JSONRPC != "2.0" || a.Method == "" && (a.Result == nil) == (a.Error == nil):
-		t.Fatalf("is no answer: %.300q (%v)", text, err)
+		t.Fatalf("not a JSON-RPC message: %.300q (%v)", text, err)
 	case a.Error != nil && (!slices.Contains(known, a.Error.Code) || a.Error.Message == ""):
-		t.Fatalf("is an error that there should not be: %.300s", text)
+		t.Fatalf("unknown error: %.300s", text)
 	}
 	return a
 }
 
-// realProgram puts the program as users have it where h runs its own: the race
-// detector takes many times the memory.
+// realProgram has a home run the program as users have it. With the race detector it
+// would need many times the memory.
 func realProgram(t *testing.T, h home) {
 	t.Helper()
 	build := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(h.dir), "warmbox"), ".")
@@ -128,58 +124,29 @@ func realProgram(t *testing.T, h home) {
 	}
 }
 
-// needAgent skips a test that starts boxes without an engine.
-func needAgent(t *testing.T) {
-	t.Helper()
-	if ok, err := has("agent"); !ok {
-		t.Skipf("the process backend needs Linux and an agent: %v", err)
-	}
-}
-
-// onlyTrue has boxes without an engine run nothing that does anything.
+// onlyTrue are the flags for boxes without an engine that run no command but true.
 var onlyTrue = []string{"--backend", "process", "--exec-whitelist", "true", "--pool-warm", "0", "--log-level", "error"}
 
 const (
 	mutations = 5000
-	// maxMemory is more than an idle server and a few messages take, by a factor
-	// of two, and less than a few messages that are kept.
+	// maxMemory is twice what an idle server and a few messages need, and less than a
+	// few messages that the server would retain.
 	maxMemory = 60_000 // KB
 )
 
-// A talk is with a program on its standard input and output, line by line.
-type talk struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-// converse starts the program, which ends with the test.
-func converse(t *testing.T, cmd *exec.Cmd) *talk {
-	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	k := &talk{t, cmd, in, bufio.NewReader(out)}
-	t.Cleanup(func() {
-		in.Close()
-		io.Copy(io.Discard, k.out)
-		cmd.Wait()
+// endsWithTest closes the program's input at the end of the test and waits for it.
+func (c *wireClient) endsWithTest() *wireClient {
+	c.t.Cleanup(func() {
+		c.in.Close()
+		io.Copy(io.Discard, c.out)
+		c.cmd.Wait()
 	})
-	return k
+	return c
 }
 
-// ask sends a line and then a ping, and returns what is answered up to that one's
-// answer. What comes later belongs to calls that go on.
-func (k *talk) ask(line string, n int) (answers []rpcAnswer) {
+// ask sends a line and then a ping, and returns the answers before the ping's. Later
+// ones belong to calls that go on.
+func (k *wireClient) ask(line string, n int) (answers []rpcAnswer) {
 	k.t.Helper()
 	id := fmt.Sprintf(`"ping %d"`, n)
 	if _, err := io.WriteString(k.in, line+"\n"+`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`+"\n"); err != nil {
@@ -198,14 +165,14 @@ func (k *talk) ask(line string, n int) (answers []rpcAnswer) {
 	}
 }
 
-// TestMutatedMessagesOverStdio: whatever a client sends, it hears what is wrong in
-// the terms of JSON-RPC, and the next message is served as ever.
+// TestMutatedMessagesOverStdio checks that the server answers an invalid message with
+// the error that JSON-RPC demands, and serves the next message.
 func TestMutatedMessagesOverStdio(t *testing.T) {
 	needAgent(t)
 	h := newHome(t)
 	realProgram(t, h)
-	k := converse(t, h.warmbox(t, append([]string{"stdio"}, onlyTrue...)...))
-	s := newScribe()
+	k := startWire(t, h.warmbox(t, append([]string{"stdio"}, onlyTrue...)...)).endsWithTest()
+	s := newMutator()
 	for n := range mutations {
 		m := s.message()
 		want := errorOf(m)
@@ -226,30 +193,23 @@ func TestMutatedMessagesOverStdio(t *testing.T) {
 		}
 	}
 	kb := resident(t, k.cmd.Process.Pid)
-	t.Logf("%d KB at most", kb)
+	t.Logf("%d KB at peak", kb)
 	if kb > maxMemory {
 		t.Errorf("the server took %d KB, more than %d", kb, maxMemory)
 	}
 }
 
-// TestMutatedMessagesOverHTTP: the same of a client with a valid session.
+// TestMutatedMessagesOverHTTP checks the same for a client with a valid session.
 func TestMutatedMessagesOverHTTP(t *testing.T) {
 	needAgent(t)
 	h := newHome(t)
 	realProgram(t, h)
-	token, log := filepath.Join(h.dir, "token"), filepath.Join(h.dir, "log")
-	if err := errors.Join(os.WriteFile(token, []byte(manyToken), 0o600), h.own(token)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := h.warmbox(t, append(append([]string{"http"}, onlyTrue...),
-		"--listen", "127.0.0.1:0", "--token-file", token, "--max-rate", "100000", "--log-file", log, "--log-level", "info")...)
-	cmd.Stderr = os.Stderr
-	untilTestEnds(t, cmd)
-	c := &poster{t: t, url: awaitURL(t, log)}
-	if status, text := c.post(rightMessages[5]); status != http.StatusOK || c.session == "" {
+	url, server := h.serveHTTP(t, append(onlyTrue, "--token-file", h.write(t, "token", manyToken), "--max-rate", "100000", "--log-level", "info")...)
+	c := &poster{t: t, url: url}
+	if status, text := c.post(validMessages[5]); status != http.StatusOK || c.session == "" {
 		t.Fatalf("%d %s", status, text)
 	}
-	s := newScribe()
+	s := newMutator()
 	for n := range mutations {
 		m := s.message()
 		status, text := c.post(m)
@@ -270,27 +230,14 @@ func TestMutatedMessagesOverHTTP(t *testing.T) {
 	if status, text := c.post(strings.Repeat(" ", 20_000_000)); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("20 MB: %d %.300s", status, text)
 	}
-	if status, text := c.post(rightMessages[0]); status != http.StatusOK {
-		t.Errorf("after all that: %d %s", status, text)
+	if status, text := c.post(validMessages[0]); status != http.StatusOK {
+		t.Errorf("after the invalid messages: %d %s", status, text)
 	}
-	kb := resident(t, cmd.Process.Pid)
-	t.Logf("%d KB at most", kb)
+	kb := resident(t, server.Pid)
+	t.Logf("%d KB at peak", kb)
 	if kb > maxMemory {
 		t.Errorf("the server took %d KB, more than %d", kb, maxMemory)
 	}
-}
-
-// awaitURL returns where a server listens, as its log says.
-func awaitURL(t *testing.T, log string) string {
-	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		text, _ := os.ReadFile(log)
-		if found := regexp.MustCompile(`url=(http\S+)`).FindSubmatch(text); found != nil {
-			return string(found[1])
-		}
-	}
-	t.Fatal("the server does not say where it listens")
-	return ""
 }
 
 const manyToken = "token-for-many-messages"
@@ -326,8 +273,7 @@ func (c *poster) post(message string) (status int, answer []byte) {
 	return resp.StatusCode, text
 }
 
-// TestIdleServerHasFewGoroutines counts them in what the program says when it is
-// made to.
+// TestIdleServerHasFewGoroutines counts the stacks that the program prints on SIGQUIT.
 func TestIdleServerHasFewGoroutines(t *testing.T) {
 	const most = 25
 	needAgent(t)
@@ -338,10 +284,10 @@ func TestIdleServerHasFewGoroutines(t *testing.T) {
 	defer stacks.Close()
 	cmd := newHome(t).warmbox(t, append([]string{"stdio"}, onlyTrue...)...)
 	cmd.Env, cmd.Stderr = append(cmd.Env, "GOTRACEBACK=all"), stacks
-	k := converse(t, cmd)
-	k.ask(rightMessages[5], 1)
-	k.ask(rightMessages[3], 2)
-	for n := 3; len(k.ask(rightMessages[2], n)) == 0; n++ { // the command has ended, or will have by then
+	k := startWire(t, cmd).endsWithTest()
+	k.ask(validMessages[5], 1)
+	k.ask(validMessages[3], 2)
+	for n := 3; len(k.ask(validMessages[2], n)) == 0; n++ { // the command ends before long
 	}
 	cmd.Process.Signal(syscall.SIGQUIT)
 	io.Copy(io.Discard, k.out)

@@ -54,9 +54,7 @@ func link(t *testing.T, to, name string) string {
 // One rule holds for every file that is its owner's alone: each is refused, in a
 // sentence that names it, where a box or another user can have a hand in it.
 func TestOwnFiles(t *testing.T) {
-	if ok, err := has("agent"); err != nil || !ok {
-		t.Skipf("no agent: %v", err)
-	}
+	needAgent(t)
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of others")
 	}
@@ -67,7 +65,7 @@ func TestOwnFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	alien := filepath.Join(h.dir, "alien")
-	if err := errors.Join(os.WriteFile(alien, []byte("0123456789-0123456789\n"), 0o600), os.Chmod(alien, 0o600), os.Chown(alien, stranger, stranger)); err != nil {
+	if err := errors.Join(os.WriteFile(alien, []byte("0123456789-0123456789\n"), 0o600), os.Chmod(alien, 0o600), os.Chown(alien, otherUser, otherUser)); err != nil {
 		t.Fatal(err)
 	}
 	link(t, good, filepath.Join(h.dir, "link"))

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,68 +14,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What the program promises as a whole, tried on the program itself with the
-// official SDK as its client.
+// What the program promises as a whole, checked with the official SDK as its client.
 
-// program is a running `warmbox stdio` and a client's session with it.
-type program struct {
-	*mcp.ClientSession
-	cmd   *exec.Cmd
-	state string
-}
-
-func serve(t *testing.T, flags ...string) *program {
-	t.Helper()
-	return serveTo(t, func(string) {}, flags...)
-}
-
-// serveTo serves a client that tells what it hears of progress.
-func serveTo(t *testing.T, progress func(string), flags ...string) *program {
-	t.Helper()
-	ok, err := has("docker")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !ok {
-		t.Skip("no engine with the default image")
-	}
-	state := t.TempDir()
-	cmd := exec.Command("warmbox", append([]string{"stdio", "--log-level", "warn"}, flags...)...)
-	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "WARMBOX_CONFIG="+os.DevNull)
-	cmd.Stderr = os.Stderr
-	client := mcp.NewClient(&mcp.Implementation{Name: "promise", Version: "1"}, &mcp.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress(r.Params.Message) },
-	})
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { session.Close() })
-	return &program{session, cmd, state}
-}
-
-// exec calls the tool and returns its structured content and its size.
-func (p *program) exec(t *testing.T, args map[string]any) (result map[string]any, size int) {
-	t.Helper()
-	r, err := p.CallTool(t.Context(), &mcp.CallToolParams{Name: "exec", Arguments: args})
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	structured, _ := json.Marshal(r.StructuredContent)
-	if err := json.Unmarshal(structured, &result); err != nil {
-		t.Fatal(err)
-	}
-	return result, len(whole)
-}
-
-// TestKilledServer kills the server with -9 while a command and a daemon run in
-// its box. The package's probe sees that nothing is left; here we see that it
-// is gone within the time that is promised.
-func TestKilledServer(t *testing.T) {
+// TestKilledServerLeavesNoContainer kills the server with SIGKILL while a command and
+// a daemon run in its box. Within 30 s the container is gone. Package boxtest checks
+// that nothing else is left.
+func TestKilledServerLeavesNoContainer(t *testing.T) {
 	for _, path := range []string{"socket", "relay"} {
 		t.Run(path, func(t *testing.T) {
 			t.Setenv("WARMBOX_DOCKER_PATH", path)
@@ -92,26 +31,14 @@ func TestKilledServer(t *testing.T) {
 			if err := p.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			mine := "label=dev.warmbox.server-pid=" + fmt.Sprint(p.cmd.Process.Pid)
-			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-				out, err := exec.Command("docker", "ps", "-aq", "--filter", mine).CombinedOutput()
-				if err != nil {
-					t.Fatalf("%v: %s", err, out)
-				}
-				if len(bytes.TrimSpace(out)) == 0 {
-					return
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("after 30 s there is still %s", out)
-				}
-			}
+			soon(t, "the container is gone", func() bool { return len(containersOf(t, p, "--all")) == 0 })
 		})
 	}
 }
 
-// TestLargeOutput passes 100 MB: all of it in the log, little of it in the
-// reply, and none of it in the server's memory.
-func TestLargeOutput(t *testing.T) {
+// TestLargeOutputGoesToTheLog runs a command that prints 100 MB. All of it is in the
+// log, little of it in the reply, and none of it in the server's memory.
+func TestLargeOutputGoesToTheLog(t *testing.T) {
 	const size = 100_000_000
 	p := serve(t, "--log-max-run", "256m")
 	p.exec(t, map[string]any{"cmd": "true"})
@@ -134,8 +61,9 @@ func TestLargeOutput(t *testing.T) {
 	}
 }
 
-// TestHungCommands: a hundred commands that hang in several boxes hold up nobody.
-func TestHungCommands(t *testing.T) {
+// TestHungCommandsDoNotDelayOthers runs a hundred commands that hang in several boxes.
+// Pings are answered meanwhile, one more command is refused, and stop ends them all.
+func TestHungCommandsDoNotDelayOthers(t *testing.T) {
 	const hung, boxes = 100, 4
 	p := serve(t, "--exec-max-runs", fmt.Sprint(hung))
 	call := func(tool string, args map[string]any) map[string]any {
@@ -158,15 +86,11 @@ func TestHungCommands(t *testing.T) {
 	for i := range hung {
 		go func() { answers <- hang(i)["status"] }()
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	soon(t, "all commands run", func() bool {
 		commands, _ := call("list", nil)["commands"].([]any)
-		if omitted, _ := call("list", nil)["omitted"].(float64); len(commands)+int(omitted) == hung {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("they did not all begin")
-		}
-	}
+		omitted, _ := call("list", nil)["omitted"].(float64)
+		return len(commands)+int(omitted) == hung
+	})
 	var pings []time.Duration
 	for range 100 {
 		begin := time.Now()
@@ -178,7 +102,7 @@ func TestHungCommands(t *testing.T) {
 	slices.Sort(pings)
 	begin := time.Now()
 	refused := hang(0)
-	t.Logf("ping p50 %v, longest %v; one too many is refused in %v", pings[50], pings[99], time.Since(begin))
+	t.Logf("ping p50 %v, longest %v; one command too many is refused in %v", pings[50], pings[99], time.Since(begin))
 	if text := fmt.Sprint(refused["error"]); refused["code"] != "LIMIT_REACHED" || !strings.Contains(text, `"sleep 1000"`) {
 		t.Errorf("one command too many: %v", refused)
 	}
@@ -196,12 +120,12 @@ func TestHungCommands(t *testing.T) {
 	}
 }
 
-// resident is the most memory that a process has had, in KB.
+// resident returns the peak resident memory of a process, in KB.
 func resident(t *testing.T, pid int) (kb int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		t.Skipf("no /proc to ask: %v", err)
+		t.Skipf("no /proc: %v", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
@@ -211,9 +135,9 @@ func resident(t *testing.T, pid int) (kb int) {
 	return kb
 }
 
-// TestAnswersWithoutAnEngine sees that a client that only wants to know what
-// there is need not wait for an engine, and then hears what is wrong.
-func TestAnswersWithoutAnEngine(t *testing.T) {
+// TestListsToolsWithoutAnEngine checks that a client can list the tools of a server
+// that has no engine, and that a call then says what is wrong.
+func TestListsToolsWithoutAnEngine(t *testing.T) {
 	p := serve(t, "--docker-host", "unix:///nowhere/docker.sock")
 	tools, err := p.ListTools(t.Context(), nil)
 	if err != nil || len(tools.Tools) != 6 {
@@ -225,49 +149,36 @@ func TestAnswersWithoutAnEngine(t *testing.T) {
 	}
 }
 
-// TestEndOfInput sees that a server whose client hangs up takes its boxes along
-// and ends well.
-func TestEndOfInput(t *testing.T) {
-	for name, end := range map[string]func(p *exec.Cmd, in io.Closer){
-		"EOF":    func(_ *exec.Cmd, in io.Closer) { in.Close() },
-		"TERM":   func(p *exec.Cmd, _ io.Closer) { p.Process.Signal(syscall.SIGTERM) },
-		"INT":    func(p *exec.Cmd, _ io.Closer) { p.Process.Signal(os.Interrupt) },
-		"HANGUP": func(p *exec.Cmd, _ io.Closer) { p.Process.Signal(syscall.SIGHUP) },
+// TestServerEndsWithItsClient ends the input of a server, or sends it a signal, while
+// a command runs that ignores SIGTERM. The server ends its box and exits with 0.
+func TestServerEndsWithItsClient(t *testing.T) {
+	needAgent(t)
+	for name, end := range map[string]func(*wireClient){
+		"EOF":    func(c *wireClient) { c.in.Close() },
+		"TERM":   func(c *wireClient) { c.cmd.Process.Signal(syscall.SIGTERM) },
+		"INT":    func(c *wireClient) { c.cmd.Process.Signal(os.Interrupt) },
+		"HANGUP": func(c *wireClient) { c.cmd.Process.Signal(syscall.SIGHUP) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if ok, err := has("agent"); err != nil || !ok {
-				t.Skipf("no agent: %v", err)
-			}
-			cmd := exec.Command("warmbox", "stdio", "--backend", "process", "--exec-whitelist", "*")
-			cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "WARMBOX_CONFIG="+os.DevNull)
-			in, _ := cmd.StdinPipe()
-			out, _ := cmd.StdoutPipe()
-			if err := cmd.Start(); err != nil {
+			h := newHome(t)
+			c := startWire(t, h.warmbox(t, append([]string{"stdio"}, processBackend...)...))
+			alive := filepath.Join(h.dir, "alive")
+			fmt.Fprintf(c.in, initialize+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"cmd":"touch %s; trap '' TERM; sleep 1000"}}}`+"\n", alive)
+			if _, err := c.out.ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
-			alive := filepath.Join(t.TempDir(), "alive")
-			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n"+
-				`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
-				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"cmd":"touch %s; trap '' TERM; sleep 1000"}}}`+"\n", alive)
-			lines := bufio.NewReader(out)
-			if _, err := lines.ReadString('\n'); err != nil {
-				t.Fatal(err)
-			}
-			for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-				if _, err := os.Stat(alive); err == nil {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatal("the command did not start")
-				}
-			}
-			end(cmd, in)
-			io.Copy(io.Discard, lines)
-			timer := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
-			defer timer.Stop()
-			if err := cmd.Wait(); err != nil {
+			soon(t, "the command runs", func() bool { _, err := os.Stat(alive); return err == nil })
+			end(c)
+			io.Copy(io.Discard, c.out)
+			late := time.AfterFunc(20*time.Second, func() { c.cmd.Process.Kill() })
+			defer late.Stop()
+			if err := c.cmd.Wait(); err != nil {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 }
+
+// initialize begins a session.
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+	`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"

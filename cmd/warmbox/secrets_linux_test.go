@@ -9,46 +9,33 @@ import (
 	"testing"
 )
 
-// given are secrets that commands are given, by name.
+// given are the secrets that the configuration gives to commands, by name.
 var given = map[string]string{
 	"DEPLOY_KEY": "hush-hush-from-a-variable-5c1e",
 	"NPM_TOKEN":  "hush-hush-from-a-file-77ab",
 }
 
-// secretly serves boxes whose commands are given the secrets. All that the
-// program writes lies in dir.
-func secretly(t *testing.T, dir string) *seen {
+// serveSecrets serves boxes whose commands get the secrets. The program writes only
+// files of the home.
+func serveSecrets(t *testing.T, h home) *seen {
 	t.Helper()
-	t.Setenv("DEPLOY_KEY", given["DEPLOY_KEY"])
-	work := filepath.Join(dir, "work")
-	for name, text := range map[string]string{
-		"token":       given["NPM_TOKEN"] + "\n",
-		"config.toml": fmt.Sprintf("[secrets.give]\nDEPLOY_KEY = \"env:DEPLOY_KEY\"\nNPM_TOKEN = \"file:%s/token\"\n", dir),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(work, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(work, 1000, 1000); err != nil {
-		t.Skipf("the workspace must be a box's to write: %v", err)
-	}
+	h.write(t, "token", given["NPM_TOKEN"]+"\n")
+	h.write(t, "config.toml", fmt.Sprintf("[secrets.give]\nDEPLOY_KEY = \"env:DEPLOY_KEY\"\nNPM_TOKEN = \"file:%s/token\"\n", h.dir))
 	s := &seen{t: t}
-	s.p = serveTo(t, func(text string) { s.add(text) }, "--config", filepath.Join(dir, "config.toml"), "--workspace", work,
-		"--audit-file", filepath.Join(dir, "audit"), "--log-file", filepath.Join(dir, "server.log"), "--log-level", "debug", "--log-dir", filepath.Join(dir, "logs"))
+	s.p = h.serveTo(t, s.add, "--config", filepath.Join(h.dir, "config.toml"), "--workspace", h.mkdir(t, "work"),
+		"--audit-file", filepath.Join(h.dir, "audit"), "--log-file", filepath.Join(h.dir, "server.log"), "--log-level", "debug", "--log-dir", filepath.Join(h.dir, "logs"))
 	return s
 }
 
-// TestGivenSecretsStayHidden: a command has the secrets that it is given, and
-// nobody else: no client, no process's arguments, not the engine, no file of ours
-// but the raw log of what printed them.
-func TestGivenSecretsStayHidden(t *testing.T) {
-	dir := t.TempDir()
-	s := secretly(t, dir)
+// TestGivenSecretsReachOnlyCommands checks that commands have the secrets that the
+// configuration gives them, and that nothing else contains them: no client, no arguments
+// of a process, not the engine, no file but the raw log of a command that prints them.
+func TestGivenSecretsReachOnlyCommands(t *testing.T) {
+	needDocker(t)
+	h := newHome(t, "DEPLOY_KEY="+given["DEPLOY_KEY"])
+	s := serveSecrets(t, h)
 
-	// One that uses them and does not print them leaves no trace anywhere.
+	// A command that uses them and does not print them leaves no trace.
 	held := s.call("exec", map[string]any{"cmd": `test "$DEPLOY_KEY$NPM_TOKEN" && exec sleep 1000`, "background": true})
 	s.call("exec", map[string]any{"cmd": "test \"$NPM_TOKEN\" && echo kept", "shell": "dev"})
 	box := fmt.Sprint(held["containerId"])
@@ -61,8 +48,8 @@ func TestGivenSecretsStayHidden(t *testing.T) {
 	if onDisk["stdout"] != fmt.Sprintln(len(given["NPM_TOKEN"])+1) {
 		t.Errorf("files of the box with secrets: %v", onDisk)
 	}
-	for _, name := range files(t, dir) {
-		if name != filepath.Join(dir, "token") {
+	for _, name := range files(t, h.dir) {
+		if name != filepath.Join(h.dir, "token") {
 			text, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +61,7 @@ func TestGivenSecretsStayHidden(t *testing.T) {
 		withoutSecrets(t, where, text)
 	}
 
-	// What prints them is shown masked, in every way.
+	// The output of a command that prints them is masked.
 	key := given["DEPLOY_KEY"]
 	s.run("printenv DEPLOY_KEY NPM_TOKEN; echo $NPM_TOKEN >&2; ls /$DEPLOY_KEY; no-such-$DEPLOY_KEY", key)
 	s.run(`for i in $(seq 3000); do echo "step $i"; done; echo "error: denied to $DEPLOY_KEY"; echo "FAIL: $NPM_TOKEN"; exit 1`, key)
@@ -83,7 +70,7 @@ func TestGivenSecretsStayHidden(t *testing.T) {
 	s.call("start", map[string]any{"env": map[string]any{"OTHER": "x"}})
 	s.call("list", nil)
 
-	// So is what somebody who knows one puts into a mistake.
+	// So are errors about arguments that contain one.
 	for name, args := range map[string]map[string]any{
 		"exec":  {"cmd": "true", "workdir": "/" + key},
 		"input": {"execId": key, "text": "x"},
@@ -98,15 +85,15 @@ func TestGivenSecretsStayHidden(t *testing.T) {
 	s.call("exec", map[string]any{"cmd": "true", "shell": key + "!"})
 	s.call("stop", map[string]any{"containerId": box})
 
-	withoutSecrets(t, "what the client is given", s.text.String())
+	withoutSecrets(t, "what the client receives", s.text.String())
 	for _, name := range []string{"audit", "server.log"} {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		text, err := os.ReadFile(filepath.Join(h.dir, name))
 		if err != nil || len(text) == 0 {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
 		withoutSecrets(t, name, string(text))
 	}
-	withoutSecrets(t, "doctor", diagnosis(t, dir))
+	withoutSecrets(t, "doctor", diagnosis(t, h))
 }
 
 func withoutSecrets(t *testing.T, where, text string) {
@@ -118,7 +105,7 @@ func withoutSecrets(t *testing.T, where, text string) {
 	}
 }
 
-// arguments are those of all processes of this machine, those in boxes too.
+// arguments returns those of all processes of this machine, also of those in boxes.
 func arguments(t *testing.T) string {
 	t.Helper()
 	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -127,17 +114,17 @@ func arguments(t *testing.T) string {
 	}
 	var all strings.Builder
 	for _, name := range list {
-		text, _ := os.ReadFile(name) // it may have ended
+		text, _ := os.ReadFile(name) // the process may have ended
 		all.Write(text)
 	}
 	if !strings.Contains(all.String(), "sleep\x001000") {
-		t.Error("the box's processes are not among this machine's") // or the test proves nothing
+		t.Error("the processes of the box are not among those of this machine, so the test proves nothing")
 	}
 	return all.String()
 }
 
-// inspected is all that the engine tells of a server's boxes, their volumes and
-// what runs in them.
+// inspected returns everything that the engine says of a server's boxes, their volumes
+// and processes.
 func inspected(t *testing.T, server int) string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", fmt.Sprintf(`for box in $(docker ps -q --filter label=dev.warmbox.server-pid=%d); do
@@ -148,9 +135,9 @@ func inspected(t *testing.T, server int) string {
 	return string(out)
 }
 
-func diagnosis(t *testing.T, dir string) string {
+func diagnosis(t *testing.T, h home) string {
 	t.Helper()
-	cmd := exec.Command("warmbox", "doctor", "--config", filepath.Join(dir, "config.toml"), "--workspace", filepath.Join(dir, "work"), "--log-level", "debug")
+	cmd := h.warmbox(t, "doctor", "--config", filepath.Join(h.dir, "config.toml"), "--workspace", filepath.Join(h.dir, "work"), "--log-level", "debug")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("doctor: %v: %s", err, out)

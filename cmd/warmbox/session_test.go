@@ -12,18 +12,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Commands by which a session of testdata speaks with the program as a client.
+// Commands by which a script of testdata is a client of the program.
 
 type clientKey struct{}
 
 // connect FLAGS... starts the program on stdio and connects to it with the
-// official SDK. The session's end ends it.
+// official SDK. The program ends with the script, or with the next connect.
 func connectClient(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: connect FLAGS...")
 	}
 	if before := *ts.Value(clientKey{}).(**mcp.ClientSession); before != nil {
-		ts.Check(before.Close()) // and with it its server ends
+		ts.Check(before.Close()) // which ends its server
 	}
 	cmd := exec.Command("warmbox", append([]string{"stdio"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
@@ -33,7 +33,7 @@ func connectClient(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+filepath.Join(ts.Getenv("HOME"), "state"))
 	log, err := os.Create(ts.MkAbs("server.log"))
 	ts.Check(err)
-	defer log.Close() // the program has its own
+	defer log.Close() // the program has a descriptor of its own
 	cmd.Stderr = log
 	client := mcp.NewClient(&mcp.Implementation{Name: "session", Version: "1"}, nil)
 	session, err := client.Connect(context.Background(), &mcp.CommandTransport{Command: cmd}, nil)
@@ -42,14 +42,14 @@ func connectClient(ts *testscript.TestScript, neg bool, args []string) {
 	*ts.Value(clientKey{}).(**mcp.ClientSession) = session
 }
 
-// call TOOL JSON calls a tool and prints its text. EXEC becomes the execId of
-// its result, and BOX the containerId.
+// call TOOL JSON calls a tool and prints the text of its result. It sets EXEC to the
+// result's execId, and BOX to its containerId.
 func callTool(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: [!] call TOOL JSON")
 	}
 	session := *ts.Value(clientKey{}).(**mcp.ClientSession)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit)
 	defer cancel()
 	r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: args[0], Arguments: json.RawMessage(args[1])})
 	ts.Check(err)

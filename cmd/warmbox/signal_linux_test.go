@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,26 +18,21 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-// TestSecondSignal has a server that was told to end wait for what does not end.
-// The second signal ends it at once, and what it leaves ends by itself: an agent
-// does when its stream has ended, whatever became of its server.
-func TestSecondSignal(t *testing.T) {
+// TestSecondSignalEndsAtOnce sends a signal to a server whose agent or engine hangs, so
+// that the server waits. A second signal ends the server at once. What it leaves ends
+// by itself: an agent ends when its stream does.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		t.Run("agent that hangs/"+sig.String(), func(t *testing.T) { secondWithoutAgent(t, sig) })
-		t.Run("engine that hangs/"+sig.String(), func(t *testing.T) { secondWithoutEngine(t, sig) })
+		t.Run("agent hangs/"+sig.String(), func(t *testing.T) { agentHangs(t, sig) })
+		t.Run("engine hangs/"+sig.String(), func(t *testing.T) { engineHangs(t, sig) })
 	}
 }
 
-// secondWithoutAgent stops the agent of a box, so that it cannot clean up before
-// its server is gone.
-func secondWithoutAgent(t *testing.T, sig syscall.Signal) {
-	if ok, err := has("agent"); err != nil || !ok {
-		t.Skipf("no agent: %v", err)
-	}
-	t.Setenv("WARMBOX_BACKEND", "process")
-	t.Setenv("WARMBOX_EXEC_WHITELIST", "*")
-	t.Setenv("WARMBOX_POOL_WARM", "0")
-	p := serveIn(t, t.TempDir())
+// agentHangs stops the agent of a box, so that it cannot clean up before its server
+// has ended.
+func agentHangs(t *testing.T, sig syscall.Signal) {
+	needAgent(t)
+	p := newHome(t).serve(t, append([]string{"--pool-warm", "0"}, processBackend...)...)
 	r := p.call(t, "exec", map[string]any{"cmd": "setsid sleep 1000 >/dev/null 2>&1 & echo $PPID $!"})
 	var pid, left int
 	if _, err := fmt.Sscan(fmt.Sprint(r["stdout"]), &pid, &left); err != nil {
@@ -50,38 +45,35 @@ func secondWithoutAgent(t *testing.T, sig syscall.Signal) {
 	defer agent.Signal(syscall.SIGCONT)
 	input, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", pid))
 	if err != nil {
+		needRoot(t, "the kernel shows the descriptors of an agent to no other user")
 		t.Fatal(err)
 	}
 	if err := agent.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the agent stops", func() bool { return enginetest.Stopped(pid) })
+	soon(t, "the agent is stopped", func() bool { return enginetest.Stopped(pid) })
 
 	p.signal(t, sig)
-	soon(t, "the server hangs up", func() bool { return !holds(p.cmd.Process.Pid, input) })
+	soon(t, "the server closes its end of the stream", func() bool { return !holds(p.cmd.Process.Pid, input) })
 	p.endsAtOnceBy(t, sig)
 	if !runs(pid) || !runs(left) {
-		t.Error("the agent was not as slow as it should be")
+		t.Error("the agent ended while it was stopped")
 	}
 	agent.Signal(syscall.SIGCONT)
-	soon(t, "the agent ends, and what it started", func() bool { return !runs(pid) && !runs(left) })
+	soon(t, "the agent and what it started end", func() bool { return !runs(pid) && !runs(left) })
 }
 
-// secondWithoutEngine has a server lose its engine before it can ask for a box to
-// be removed.
-func secondWithoutEngine(t *testing.T, sig syscall.Signal) {
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no engine with the default image: %v", err)
-	}
+// engineHangs shuts the way to the engine, so that the server cannot have its box
+// removed.
+func engineHangs(t *testing.T, sig syscall.Signal) {
+	needDocker(t)
 	engine, ok := strings.CutPrefix(cmp.Or(os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock"), "unix://")
 	if !ok {
-		t.Skip("the engine has no socket here")
+		t.Skip("the engine has no Unix socket")
 	}
 	between := valveTo(t, engine)
-	state := t.TempDir()
-	t.Setenv("WARMBOX_DOCKER_HOST", "unix://"+between.path)
-	t.Setenv("WARMBOX_POOL_WARM", "0")
-	p := serveIn(t, state)
+	h := newHome(t)
+	p := h.serve(t, "--docker-host", "unix://"+between.path, "--pool-warm", "0")
 	r := p.call(t, "exec", map[string]any{"cmd": "setsid sleep 1000 >/dev/null 2>&1 & echo up"})
 	if r["stdout"] != "up\n" {
 		t.Fatalf("%v", r)
@@ -92,11 +84,11 @@ func secondWithoutEngine(t *testing.T, sig syscall.Signal) {
 	soon(t, "the box ends by itself", func() bool { return len(containersOf(t, p, "--all")) == 0 })
 	p.endsAtOnceBy(t, sig)
 	between.open()
-	if out, err := sweep(state).CombinedOutput(); err != nil {
+	if out, err := h.sweep(t).CombinedOutput(); err != nil {
 		t.Errorf("a sweep: %v: %s", err, out)
 	}
 	if left := containersOf(t, p, "--all"); len(left) > 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("containers left: %v", left)
 	}
 }
 
@@ -107,47 +99,33 @@ func (p *program) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-// endsAtOnceBy sends a program that is ending a signal, and sees that it has not
-// ended before and that this ends it.
+// endsAtOnceBy sends a signal to a program that is ending, and checks that the program
+// has not ended before and that the signal ends it.
 func (p *program) endsAtOnceBy(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	if !runs(p.cmd.Process.Pid) {
-		t.Fatal("it did not wait for anything")
+		t.Fatal("the server ended before the second signal")
 	}
 	began := time.Now()
 	p.signal(t, sig)
-	soon(t, "the second signal", func() bool { return !runs(p.cmd.Process.Pid) })
+	soon(t, "the second signal ends the server", func() bool { return !runs(p.cmd.Process.Pid) })
 	if took := time.Since(began); took > time.Second {
-		t.Errorf("it went on for %v", took)
+		t.Errorf("the server took %v to end", took)
 	}
 	p.Close()
 	if status := p.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != sig {
-		t.Errorf("it ended with %v, not by %v", p.cmd.ProcessState, sig)
+		t.Errorf("the server ended with %v, want %v", p.cmd.ProcessState, sig)
 	}
 }
 
-// soon waits for what takes a moment.
-func soon(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
-// runs reports whether a process does, stopped or not.
+// runs reports whether a process exists and has not ended. A stopped process runs.
 func runs(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// holds reports whether a process has some file open.
+// holds reports whether a process has a file open.
 func holds(pid int, file string) bool {
 	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, fd := range open {
@@ -158,23 +136,11 @@ func holds(pid int, file string) bool {
 	return false
 }
 
-// containersOf lists those that a program has made and that run, or with --all
-// those too that do not.
-func containersOf(t *testing.T, p *program, flags ...string) []string {
-	t.Helper()
-	flags = append([]string{"ps", "--quiet", "--filter", fmt.Sprint("label=dev.warmbox.server-pid=", p.cmd.Process.Pid)}, flags...)
-	out, err := exec.Command("docker", flags...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return strings.Fields(string(out))
-}
-
-// A valve is a way to an engine that can be shut: what is sent then waits, as it
-// does for an engine that hangs.
+// A valve is a proxy of an engine's socket that can be shut. What is sent then waits,
+// as for an engine that hangs.
 type valve struct {
 	path string
-	flow sync.RWMutex // held by who shuts it
+	flow sync.RWMutex // locked while the valve is shut
 }
 
 func (v *valve) shut() { v.flow.Lock() }
@@ -182,13 +148,10 @@ func (v *valve) open() { v.flow.Unlock() }
 
 func valveTo(t *testing.T, engine string) *valve {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "valve") // whose name is short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &valve{path: filepath.Join(dir, "engine.sock")}
+	h := newHome(t)
+	v := &valve{path: filepath.Join(h.dir, "engine.sock")}
 	listener, err := net.Listen("unix", v.path)
-	if err != nil {
+	if err := errors.Join(err, h.own(v.path)); err != nil {
 		t.Fatal(err)
 	}
 	life, end := context.WithCancel(context.Background())
@@ -203,17 +166,16 @@ func valveTo(t *testing.T, engine string) *valve {
 		}
 	})
 	t.Cleanup(func() {
-		v.flow.TryLock() // be it shut or not, it is open after this
+		v.flow.TryLock() // opens the valve, whether it is shut or not
 		v.flow.Unlock()
 		end()
 		listener.Close()
 		all.Wait()
-		os.RemoveAll(dir)
 	})
 	return v
 }
 
-// join carries what two sides say to each other until one of them ends.
+// join copies between a client and the engine until one of them closes.
 func (v *valve) join(life context.Context, client net.Conn, engine string) {
 	defer client.Close()
 	server, err := net.Dial("unix", engine)
@@ -233,7 +195,7 @@ func (v *valve) join(life context.Context, client net.Conn, engine string) {
 	both.Wait()
 }
 
-// through is a connection whose bytes wait while a valve is shut.
+// through is a connection whose bytes wait while its valve is shut.
 type through struct {
 	net.Conn
 	valve *valve

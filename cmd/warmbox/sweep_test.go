@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,34 +14,24 @@ import (
 )
 
 var (
-	kills    = flag.Int("kills", weekly.Or(10, 100), "how often TestSweepAfterKills kills the program")
-	killSeed = flag.Uint64("killseed", rand.Uint64(), "what it draws the moments from")
+	kills    = flag.Int("kills", weekly.Or(10, 100), "how often TestSweepRemovesWhatKilledProgramsLeft and TestPersistentBoxOutlivesKilledServers kill the program")
+	killSeed = flag.Uint64("killseed", rand.Uint64(), "the seed for the moments of the kills")
 )
 
-// TestSweepAfterKills kills the program at any moment of a box's start, when it
-// has left things that do not end by themselves, and sees that a sweep finds them.
-func TestSweepAfterKills(t *testing.T) {
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no engine with the default image: %v", err)
-	}
-	run, err := os.MkdirTemp("/tmp", "wb") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(run)
-	state := t.TempDir()
-	env := append(os.Environ(), "XDG_STATE_HOME="+state, "XDG_RUNTIME_DIR="+run, "WARMBOX_CONFIG="+os.DevNull)
+// TestSweepRemovesWhatKilledProgramsLeft kills the program at random moments of the
+// start of a box, when it leaves what does not end by itself, and checks that a sweep
+// removes all of it.
+func TestSweepRemovesWhatKilledProgramsLeft(t *testing.T) {
+	needDocker(t)
+	h := newHome(t)
 	t.Logf("-killseed %d", *killSeed)
 	random := rand.New(rand.NewPCG(*killSeed, 0))
 	var filters []string
-	knows := t.TempDir()
 	for i := range *kills {
-		cache := knows
-		if i%3 == 0 {
-			cache = t.TempDir() // it has all to learn again
+		cmd := h.warmbox(t, "exec", "--", "sleep 1000")
+		if i%3 == 0 { // it has to learn again how to reach boxes of this engine
+			cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+h.mkdir(t, fmt.Sprint("cache", i)))
 		}
-		cmd := exec.Command("warmbox", "exec", "--", "sleep 1000")
-		cmd.Env = append(env, "XDG_CACHE_HOME="+cache)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -51,33 +40,24 @@ func TestSweepAfterKills(t *testing.T) {
 		timer.Stop()
 		filters = append(filters, "--filter", fmt.Sprintf("label=dev.warmbox.server-pid=%d", cmd.Process.Pid))
 	}
-	// An engine goes on for a moment with what it was told to make.
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
-		sweep := exec.Command("warmbox", "sweep")
-		sweep.Env = env
-		out, err := sweep.CombinedOutput()
+	// For a moment the engine goes on to make what the programs asked for.
+	soon(t, "a sweep leaves nothing", func() bool {
+		out, err := h.warmbox(t, "sweep").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		t.Logf("%s", out)
-		left := leftOver(t, filters, filepath.Join(run, "warmbox", "*"), filepath.Join(state, "warmbox", "boxes", "instances", "*"))
-		if left == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("there is still %s", left)
-		}
-	}
+		left := leftOver(t, filters, filepath.Join(h.dir, "run", "warmbox", "*"), filepath.Join(h.state(), "warmbox", "boxes", "instances", "*"))
+		t.Logf("%sleft: %s", out, left)
+		return left == ""
+	})
 }
 
-// leftOver returns the containers that have one of the labels, and what matches
+// leftOver returns the containers that have one of the labels, and the files that match
 // the patterns.
 func leftOver(t *testing.T, filters []string, patterns ...string) string {
 	t.Helper()
 	var left []string
-	for i := 0; i < len(filters); i += 2 { // of several labels the engine wants all
+	for i := 0; i < len(filters); i += 2 { // the engine would want a container to have all labels
 		out, err := exec.Command("docker", "ps", "-aq", filters[i], filters[i+1]).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

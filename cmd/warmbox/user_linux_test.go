@@ -10,44 +10,35 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// ordinaryUser is whom tests of the whole program run it as: no one special, and
-// a member of the engine's group, as users are.
+// ordinaryUser is the user whom the program runs as where root runs the tests.
 const ordinaryUser = 1000
 
-// A home is a directory tree of an ordinary user, for one test: where the program
-// keeps its state, and where workspaces can lie.
-type home struct{ dir string }
-
-// newHome makes one that belongs to the ordinary user, or to whoever runs the test
-// where that is not root.
-func newHome(t *testing.T) home {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
+// asOrdinaryUser has a command run as the ordinary user, with the engine's group.
+// It changes nothing where the tests do not run as root.
+func asOrdinaryUser(cmd *exec.Cmd) {
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser, Groups: engineGroups(cmd.Environ())}}
 	}
-	h := home{dir}
-	for _, name := range []string{".", ".config", ".cache", "state", "run"} {
-		h.mkdir(t, name)
-	}
-	return h
 }
 
-// mkdir makes a directory of the user's and returns its path.
-func (h home) mkdir(t *testing.T, name string) string {
-	t.Helper()
-	dir := filepath.Join(h.dir, name)
-	if err := errors.Join(os.MkdirAll(dir, 0o700), h.own(dir)); err != nil {
-		t.Fatal(err)
+// engineGroups returns the group that may use the engine's socket.
+func engineGroups(env []string) []uint32 {
+	socket := "/var/run/docker.sock"
+	for _, v := range env { // the last one counts
+		if path, ok := strings.CutPrefix(v, "DOCKER_HOST=unix://"); ok {
+			socket = path
+		}
 	}
-	return dir
+	info, err := os.Stat(socket)
+	if err != nil {
+		return nil // a test that needs an engine reports it
+	}
+	return []uint32{info.Sys().(*syscall.Stat_t).Gid}
 }
 
-// own gives a path, and all below it, to the user.
+// own gives a path, and everything below it, to the user.
 func (h home) own(path string) error {
 	if os.Getuid() != 0 {
 		return nil
@@ -57,96 +48,10 @@ func (h home) own(path string) error {
 	})
 }
 
-// warmbox returns a command that runs the program as the user.
-func (h home) warmbox(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	return h.command(t, h.program(t), args...)
-}
-
-// command returns a command that runs as the user, in the engine's group.
-func (h home) command(t *testing.T, name string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Dir = h.dir
-	cmd.Env = append(os.Environ(), "HOME="+h.dir, "XDG_CONFIG_HOME="+filepath.Join(h.dir, ".config"), "XDG_CACHE_HOME="+filepath.Join(h.dir, ".cache"),
-		"XDG_STATE_HOME="+filepath.Join(h.dir, "state"), "XDG_RUNTIME_DIR="+filepath.Join(h.dir, "run"), "TMPDIR=/tmp")
-	if os.Getenv("WARMBOX_CONFIG") == "" {
-		cmd.Env = append(cmd.Env, "WARMBOX_CONFIG="+os.DevNull)
-	}
-	if os.Getuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinaryUser, Gid: ordinaryUser, Groups: engineGroups(t)}}
-	}
-	return cmd
-}
-
-// engineGroups returns the group that may speak with the engine.
-func engineGroups(t *testing.T) []uint32 {
-	t.Helper()
-	socket, isSocket := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")
-	if !isSocket {
-		socket = "/var/run/docker.sock"
-	}
-	info, err := os.Stat(socket)
-	if err != nil {
-		return nil // what needs an engine says so itself
-	}
-	return []uint32{info.Sys().(*syscall.Stat_t).Gid}
-}
-
-// program puts the program under test where the user can run it, and returns its
-// path. It is this test's own program by another name, as in PATH.
-func (h home) program(t *testing.T) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(filepath.Dir(h.dir), "warmbox")
-	if _, err := os.Stat(name); err == nil {
-		return name
-	}
-	if os.Link(self, name) != nil { // another file system
-		text, err := os.ReadFile(self)
-		if err := errors.Join(err, os.WriteFile(name, text, 0o755)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return name
-}
-
-// serve runs `warmbox stdio` as the user and connects a client to it, both until
-// the test ends.
-func (h home) serve(t *testing.T, flags ...string) *program {
-	t.Helper()
-	cmd := h.warmbox(t, append([]string{"stdio", "--log-level", "warn"}, flags...)...)
-	cmd.Stderr = os.Stderr
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "user", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { session.Close() })
-	return &program{session, cmd, filepath.Join(h.dir, "state")}
-}
-
-// untilTestEnds runs a server until the test ends, and sees that it then ends well.
-func untilTestEnds(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// TestOrdinaryUserIsServed sees that the tests which run as a user do.
-func TestOrdinaryUserIsServed(t *testing.T) {
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no engine with the default image: %v", err)
-	}
+// TestServerRunsAsOrdinaryUser checks that root's tests run the program as an
+// ordinary user, and that commands then make files of that user's.
+func TestServerRunsAsOrdinaryUser(t *testing.T) {
+	needDocker(t)
 	h := newHome(t)
 	p := h.serve(t, "--workspace", h.mkdir(t, "project"))
 	if r := p.call(t, "exec", map[string]any{"cmd": "id -u; touch made"}); r["exitCode"] != 0.0 {
@@ -157,10 +62,10 @@ func TestOrdinaryUserIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if uid := info.Sys().(*syscall.Stat_t).Uid; os.Getuid() == 0 && uid != ordinaryUser {
-		t.Errorf("what commands make belongs to uid %d, want %d", uid, ordinaryUser)
+		t.Errorf("the file that a command made belongs to uid %d, want %d", uid, ordinaryUser)
 	}
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
 	if err != nil || os.Getuid() == 0 && !strings.Contains(string(status), "\nUid:\t1000\t1000\t1000\t1000\n") {
-		t.Errorf("the server is not the user's: %v\n%s", err, status)
+		t.Errorf("the server runs as another user: %v\n%s", err, status)
 	}
 }

@@ -11,19 +11,18 @@ import (
 // who clones a project anew does. A box that stood ready has the old directory
 // still: what a client gets has the new one.
 func TestWorkspaceMadeAgain(t *testing.T) {
-	if ok, err := has("docker"); err != nil || !ok {
-		t.Skipf("no engine with the default image: %v", err)
-	}
-	workspace := filepath.Join(t.TempDir(), "work")
+	needDocker(t)
+	h := newHome(t)
+	workspace := filepath.Join(h.dir, "work")
 	lay := func() {
-		if err := errors.Join(os.RemoveAll(workspace), os.Mkdir(workspace, 0o777), os.Chmod(workspace, 0o777)); err != nil {
+		if err := errors.Join(os.RemoveAll(workspace), os.Mkdir(workspace, 0o700), h.own(workspace)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	lay()
 	t.Setenv("WARMBOX_WORKSPACE", workspace)
 	t.Setenv("WARMBOX_POOL_WARM", "1")
-	p := serveIn(t, t.TempDir())
+	p := h.serve(t)
 	first := p.call(t, "exec", map[string]any{"cmd": "true"})
 	soon(t, "a box that stands ready", func() bool { return len(containersOf(t, p)) == 2 })
 	for range 3 { // and has answered by then
