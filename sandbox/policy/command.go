@@ -88,18 +88,6 @@ func (c Commands) Check(cmd string, env map[string]string) error {
 	return c.Judge(cmd, env).Denial
 }
 
-// CheckAsked returns nil if cmd may run with the approval of a user who has seen
-// it, or else a *Denial. Approval replaces an entry of Allow and nothing else. The
-// caller must not ask for approval of a command that CheckAsked denies: Deny has
-// it, it uses a name that no list may have, or it cannot be checked.
-func (c Commands) CheckAsked(cmd string, env map[string]string) error {
-	v := c.Judge(cmd, env)
-	if v.Approvable {
-		return nil
-	}
-	return v.Denial
-}
-
 // check returns why a command is denied for another reason than a missing entry of
 // Allow, which it records in r.
 func (c Commands) check(r *rules, cmd string, env map[string]string) error {

@@ -40,13 +40,16 @@ func ExampleDenial() {
 }
 
 // A user's approval replaces an entry of the allowlist, but not the other rules.
-func ExampleCommands_CheckAsked() {
+func ExampleCommands_Judge() {
 	list := policy.Commands{Allow: []string{"ls"}}
-	fmt.Println(list.CheckAsked("rm -rf build", nil))
-	fmt.Println(list.CheckAsked("LD_PRELOAD=x rm -rf build", nil))
+	for _, cmd := range []string{"ls -l", "rm -rf build", "LD_PRELOAD=x rm -rf build"} {
+		v := list.Judge(cmd, nil)
+		fmt.Printf("%s: %v, approvable: %v\n", cmd, v.Denial, v.Approvable)
+	}
 	// Output:
-	// <nil>
-	// the variable LD_PRELOAD must not be set: it is not known to be harmless and could choose which code runs
+	// ls -l: <nil>, approvable: false
+	// rm -rf build: command not in whitelist: rm, approvable: true
+	// LD_PRELOAD=x rm -rf build: the variable LD_PRELOAD must not be set: it is not known to be harmless and could choose which code runs, approvable: false
 }
 
 // An entry with a tag and a digest pins the tag.
