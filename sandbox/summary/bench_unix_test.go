@@ -17,7 +17,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
-// corpora are logs of several kinds, one of each that costs something else.
+// corpora are logs of several kinds with different costs.
 func corpora(b *testing.B, size int) map[string][]byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string { return letters[random.IntN(len(letters))] }
@@ -82,8 +82,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// processorTime is what the process used, which says more than the clock does on
-// a busy machine.
+// processorTime returns the processor time of the process, which is more reliable than
+// the clock on a busy machine.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -92,8 +92,8 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCat is what BenchmarkWrite is to be compared with: the same bytes
-// through a real pipe and the real cat.
+// BenchmarkCat is the reference for BenchmarkWrite: the same bytes through a real pipe
+// and the real cat.
 func BenchmarkCat(b *testing.B) {
 	log := mixedLog(64 << 20)
 	b.SetBytes(int64(len(log)))
@@ -108,7 +108,7 @@ func BenchmarkCat(b *testing.B) {
 	}
 }
 
-// BenchmarkSummary is what it takes to finish.
+// BenchmarkSummary measures the end of an output.
 func BenchmarkSummary(b *testing.B) {
 	for name, log := range corpora(b, 16<<20) {
 		b.Run(name, func(b *testing.B) {
@@ -123,8 +123,8 @@ func BenchmarkSummary(b *testing.B) {
 	}
 }
 
-// TestMemoryIsFlat sees that what is held does not grow with the output, and in the
-// weekly run that a gigabyte is read while a command takes its time to print it.
+// Memory use does not grow with the output. The weekly run reads a gigabyte and logs how
+// long that takes.
 func TestMemoryIsFlat(t *testing.T) {
 	chunk := mixedLog(4 << 20)
 	hold := func(size int) uint64 {

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// sniffed is how many bytes decide whether output is text.
+// sniffed is the number of bytes that decide whether output is text.
 const sniffed = 8 << 10
 
-// binaryKind names the kind of bytes that are no text, and returns nothing for
-// text: no NUL, and hardly any control bytes or broken characters.
+// binaryKind returns the kind of binary data, or "" for text: data without NUL and with
+// hardly any control bytes or invalid characters.
 func binaryKind(p []byte) string {
 	if bytes.IndexByte(p, 0) < 0 && strange(p)*50 <= len(p) {
 		return ""
@@ -22,8 +22,8 @@ func binaryKind(p []byte) string {
 	return "unknown type"
 }
 
-// strange counts control bytes that text has no use for, and bytes that are no
-// UTF-8 if there are so many that it is no other encoding either.
+// strange counts the control bytes that text does not use, and an eighth of the bytes
+// that are not valid UTF-8, since the text may have another encoding.
 func strange(p []byte) (n int) {
 	high := 0
 	for len(p) > 0 {

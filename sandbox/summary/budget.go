@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// A picker takes lines into the room that there is. It takes no line twice, and
-// none whose words all stand in lines that it took before.
+// A picker collects lines within a budget. It picks no line twice, and no line whose
+// words all occur in lines that it picked before.
 type picker struct {
 	room  int
-	width int // longer lines are clipped to it
+	width int // maximum length of a line; longer ones are clipped
 	picks []pick
-	said  map[string]bool
-	more  string // a note that stands behind the lines
+	shown map[string]bool
+	more  string // a note after the lines
 	mask  masker
 }
 
@@ -23,19 +23,19 @@ type pick struct {
 	text string
 }
 
-// Widths that a line may have. An error's message often has 100 and more.
+// Maximum lengths of a line. An error message often has 100 bytes or more.
 const (
 	wideLine   = 320
 	narrowLine = 100
-	stubLine   = 40 // what is shorter says too little to be worth its number
+	stubLine   = 40 // minimum length of a clipped line; a shorter one says too little
 )
 
-// shownNote is room for the words behind the verdict.
+// shownNote is the longest note after the verdict.
 const shownNote = "; 99 shown\n"
 
-func (p *picker) note() string { return fmt.Sprintf("; %d shown", len(p.picks)) }
+func (p *picker) countShown() string { return fmt.Sprintf("; %d shown", len(p.picks)) }
 
-// String returns the lines picked, in order.
+// String returns the picked lines in order.
 func (p *picker) String() string {
 	slices.SortFunc(p.picks, func(a, b pick) int { return a.n - b.n })
 	var b strings.Builder
@@ -45,30 +45,30 @@ func (p *picker) String() string {
 	return b.String() + p.more
 }
 
-// take picks a line, with a note behind it, unless there is no room.
-func (p *picker) take(l line, note string) bool {
+// pick picks a line, with a note after it. It returns false if the budget is used up.
+func (p *picker) pick(l line, note string) bool {
 	text := strings.TrimSpace(p.mask.line(l.text))
 	if p.has(l.n) || p.repeats(text) {
 		return true
 	}
-	if !p.put(l.n, text, note) {
+	if !p.insert(l.n, text, note) {
 		return false
 	}
 	p.remember(text)
 	return true
 }
 
-// keep picks a line as take does, whatever it repeats, and with its indentation.
-func (p *picker) keep(l line, note string) {
+// pickIndented picks a line with its indentation, even if it repeats others.
+func (p *picker) pickIndented(l line, note string) {
 	if len(p.picks) >= KeptLines || p.has(l.n) {
 		return
 	}
 	if text := strings.TrimRight(p.mask.line(l.text), " \t"); text != "" {
-		p.put(l.n, text, note)
+		p.insert(l.n, text, note)
 	}
 }
 
-func (p *picker) put(n int, text, note string) bool {
+func (p *picker) insert(n int, text, note string) bool {
 	fixed := len(fmt.Sprintf("%d: %s\n", n, note))
 	text = clipped(text, min(p.width, p.room-fixed))
 	if text == "" {
@@ -83,24 +83,24 @@ func (p *picker) has(n int) bool {
 	return slices.ContainsFunc(p.picks, func(k pick) bool { return k.n == n })
 }
 
-// cost is what a line would take of the room.
+// cost returns how much of the budget a line needs.
 func (p *picker) cost(l line, width int) int {
 	return len(fmt.Sprintf("%d: \n", l.n)) + min(width, len(strings.TrimSpace(l.text)))
 }
 
 func (p *picker) remember(text string) {
-	if p.said == nil {
-		p.said = make(map[string]bool)
+	if p.shown == nil {
+		p.shown = make(map[string]bool)
 	}
 	for _, w := range words(text) {
-		p.said[w] = true
+		p.shown[w] = true
 	}
 }
 
-// repeats reports whether a text says nothing that was not said before.
+// repeats reports whether all words of a text occur in picked lines.
 func (p *picker) repeats(text string) bool {
 	for _, w := range words(text) {
-		if !p.said[w] {
+		if !p.shown[w] {
 			return false
 		}
 	}
@@ -117,8 +117,8 @@ func words(text string) []string {
 	return list
 }
 
-// clipped cuts a text to so many bytes, with … where it is cut. What stands
-// around the first word of trouble is kept. Too little room gives nothing.
+// clipped cuts a text to at most room bytes, with … where it is cut. It retains the
+// text around the first word of trouble. If room is too small, it returns "".
 func clipped(text string, room int) string {
 	if len(text) <= room {
 		return text
@@ -149,7 +149,7 @@ func clipped(text string, room int) string {
 	return before + text[from:end] + after
 }
 
-// whole returns all of a small output, as it is but for secrets.
+// whole returns all of a small output, with secrets masked.
 func (p *picker) whole(s *Summarizer) (string, bool) {
 	if s.lines > headLines+ringLines {
 		return "", false
@@ -167,7 +167,7 @@ func (p *picker) whole(s *Summarizer) (string, bool) {
 	return text, len(text) <= p.room+len(shownNote)-len(":\n\n")
 }
 
-// lineAt returns a line of the beginning or the end.
+// lineAt returns a line from the beginning or the end of the output.
 func (s *Summarizer) lineAt(n int) (line, bool) {
 	if n >= 1 && n <= len(s.head) {
 		return s.head[n-1], true

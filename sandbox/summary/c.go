@@ -1,7 +1,7 @@
 package summary
 
-// cRules know compilers' diagnostics of most languages, linkers, make, cmake,
-// ctest, googletest, sanitizers and valgrind.
+// cRules are for compiler diagnostics of most languages, linkers, make, cmake, ctest,
+// googletest, sanitizers and valgrind.
 var cRules = []rule{
 	{
 		hints: []string{"***fai", "***exc", "***tim", "***not"}, start: re(`Test +#\d+: (\S+) \.*\*\*\*`), weight: found, reach: 8,
@@ -10,7 +10,7 @@ var cRules = []rule{
 	},
 	{hints: []string{" (failed)", "(segf", "(timeout)", "(not run)"}, start: re(`^\s*\d+ - (\S+) \(`), weight: found},
 	{
-		hints: []string{"[  failed"}, start: re(`^\[  FAILED  \] (\w+\.\w+)`), weight: found, back: gtestSaid,
+		hints: []string{"[  failed"}, start: re(`^\[  FAILED  \] (\w+\.\w+)`), weight: found, back: gtestMessages,
 	},
 	{
 		hints: []string{"sanitizer: "}, start: re(`^==\d+==\s*(?:ERROR|WARNING): \w+Sanitizer: `), weight: found, reach: 60,
@@ -55,8 +55,8 @@ var cRules = []rule{
 	},
 }
 
-// gtestSaid finds what a test of googletest said before its FAILED line.
-func gtestSaid(r *ring, name string) (said []piece) {
+// gtestMessages finds the messages of a googletest test before its FAILED line.
+func gtestMessages(r *ring, name string) (said []piece) {
 	for n := r.last; n >= r.from(); n-- {
 		l, _ := r.at(n)
 		if gtestRun().MatchString(l.text) {

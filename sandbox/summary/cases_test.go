@@ -91,11 +91,11 @@ func (c logCase) summarize(budget int) string {
 	return s.Summary(Exit{Code: c.exit})
 }
 
-// greenClaim is a claim of success that a summary of a failed run must not make
-// unless the output itself does.
+// greenClaim matches a claim of success. A summary of a failed run must not make one
+// that is not in the output.
 var greenClaim = regexp.MustCompile(`(?i)\b(no (?:errors?|issues?|problems?|failures?)(?: found)?|all (?:tests )?(?:passed|good|green)|succe(?:ss|eded)(?:ful(?:ly)?)?|0 (?:errors|failed|failures))\b`)
 
-// score returns the weight of the facts that a summary tells, and of all.
+// score returns the weight of the facts in a summary, and of all facts.
 func (c logCase) score(t *testing.T, text string) (got, all float64) {
 	for _, f := range c.facts {
 		all += f.Weight
@@ -116,16 +116,16 @@ func (c logCase) score(t *testing.T, text string) (got, all float64) {
 	return got, all
 }
 
-// TestCases sees that summaries of real outputs tell what matters in them. The
-// floors are a little below what the rules reach, and are raised with them.
-func TestCases(t *testing.T) {
+// Summaries of real outputs contain the important facts. The floors are slightly below
+// the current scores, and are raised with them.
+func TestSummariesContainImportantFacts(t *testing.T) {
 	for set, floor := range map[string]struct {
 		family float64
 		total  float64
 	}{
 		"dev": {family: 0.90, total: 0.98},
 		"own": {family: 0.90, total: 0.98},
-		// Tools of which the rules knew little or nothing.
+		// Tools for which there were few or no rules.
 		"later": {family: 0.70, total: 0.95},
 	} {
 		t.Run(set, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestCases(t *testing.T) {
 			for _, c := range loadCases(t, set) {
 				got, all := c.score(t, c.summarize(0))
 				if got == 0 {
-					t.Errorf("%s: nothing of it is told", c.name)
+					t.Errorf("%s: the summary has none of its facts", c.name)
 				}
 				f := families[c.family]
 				families[c.family] = sum{f.got + got/all, f.all + 1}

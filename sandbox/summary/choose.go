@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// A candidate is a line that the summary may show, by what it alone tells.
+// A candidate is a line that the summary may show, classified by its own text.
 type candidate struct {
 	line
 	kind  kind
 	worth int
-	count int // of its template; 1 where that is not known
+	count int // of its template; 1 if unknown
 	last  int
 }
 
-// choose fills the room with what is worth most.
+// choose fills the budget with the most valuable lines.
 func (s *Summarizer) choose(p *picker, exit Exit) {
-	if s.lines == 1 && s.json.told() {
-		s.json.take(p)
+	if s.lines == 1 && s.json.hasMembers() {
+		s.json.pick(p)
 		return
 	}
 	failed := exit.Code != 0 || exit.Signal != "" || exit.TimedOut
-	if !failed && len(s.finder.failures) == 0 && s.takeListing(p) {
+	if !failed && len(s.finder.failures) == 0 && s.pickListing(p) {
 		return
 	}
 	all := s.candidates()
@@ -35,37 +35,36 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 	} else {
 		s.chooseDone(p, all, failures)
 	}
-	s.takeKind(p, all, warned, 4)
+	s.pickKind(p, all, warned, 4)
 	s.fill(p, all)
 }
 
-// chooseFailed tells of a run that failed: the tool's counts, what failed, the
-// end.
+// chooseFailed picks lines of a failed run: the tool's counts, the failures, the end.
 func (s *Summarizer) chooseFailed(p *picker, all []candidate, failures []*failure) {
-	s.takeTallies(p, all, 2, true)
+	s.pickTallies(p, all, 2, true)
 	if !s.endsInFailure() {
-		s.takeLast(p, 1, narrowLine)
+		s.pickLast(p, 1, narrowLine)
 	}
-	s.takeFailures(p, failures)
-	s.takeLast(p, 2, wideLine)
+	s.pickFailures(p, failures)
+	s.pickLast(p, 2, wideLine)
 }
 
-// chooseDone tells of a run that exited with 0: its counts and results, and
-// then what failed all the same.
+// chooseDone picks lines of a run with exit code 0: its counts and results, then any
+// failures.
 func (s *Summarizer) chooseDone(p *picker, all []candidate, failures []*failure) {
-	p.width = min(p.width, 200) // many lines say more here than long ones
-	s.takeTallies(p, all, 4, false)
-	s.takeFirst(p)
-	s.takeLast(p, 1, narrowLine)
-	s.takeKind(p, all, erred, 4)
-	s.takeKind(p, all, warned, 2)
-	s.takeLast(p, 2, narrowLine)
-	s.takeKind(p, all, resultLine, 8)
-	s.takeFailures(p, failures)
+	p.width = min(p.width, 200) // here many lines say more than long ones
+	s.pickTallies(p, all, 4, false)
+	s.pickFirst(p)
+	s.pickLast(p, 1, narrowLine)
+	s.pickKind(p, all, erred, 4)
+	s.pickKind(p, all, warned, 2)
+	s.pickLast(p, 2, narrowLine)
+	s.pickKind(p, all, resultLine, 8)
+	s.pickFailures(p, failures)
 }
 
-// endsInFailure reports whether the last lines are of a failure, so that they
-// are shown at its width.
+// endsInFailure reports whether the last lines belong to a failure, so that they are
+// shown in its width.
 func (s *Summarizer) endsInFailure() bool {
 	for _, f := range s.finder.failures {
 		if len(f.parts) > 0 && f.parts[len(f.parts)-1].n >= s.lines-1 {
@@ -75,8 +74,8 @@ func (s *Summarizer) endsInFailure() bool {
 	return false
 }
 
-// candidates weighs the lines that are at hand: one of each template, and the
-// counts among the last. They are in order.
+// candidates weighs the retained lines: one of each template, and the tallies among
+// the last lines. They are in order.
 func (s *Summarizer) candidates() []candidate {
 	if s.weighed != nil {
 		return s.weighed
@@ -101,15 +100,15 @@ func (s *Summarizer) candidates() []candidate {
 	return list
 }
 
-// These bound the time that a summary takes at the end.
+// These bound the time to finish a summary.
 const (
-	maxLoudWeighed  = 200 // from either end
+	maxLoudWeighed  = 200 // templates from either end
 	maxQuietWeighed = 60
-	maxWeighed      = 10 << 10 // bytes of them, from either end
+	maxWeighed      = 10 << 10 // bytes of samples from either end
 )
 
-// samples returns the templates to weigh: the first and the last of
-// those that are loud and of those that are not.
+// samples returns the templates to weigh: the first and the last of the loud ones, and
+// of the others.
 func (s *Summarizer) samples() []*template {
 	all := slices.SortedFunc(maps.Values(s.seen.table), func(a, b *template) int { return cmp.Compare(a.first, b.first) })
 	var loud, quiet []*template
@@ -135,8 +134,8 @@ func bothEnds(list []*template, most int) []*template {
 	return slices.Concat(list[:first], list[last:])
 }
 
-// failures are those that rules found, then lines that look like trouble: the
-// weightiest first, then what was rare, then what came first.
+// failures returns the failures that rules found and the lines with words of trouble:
+// by weight, then rare ones first, then in order.
 func (s *Summarizer) failures(all []candidate) []*failure {
 	var list []*failure
 	known := make(map[int]bool)
@@ -172,7 +171,7 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 	return list
 }
 
-// rarity is coarse: one and three are alike, a thousand is not.
+// rarity classifies a count coarsely: one and three are equal, a thousand is not.
 func rarity(count int) int {
 	n := 0
 	for ; count > 3; count /= 8 {
@@ -181,7 +180,7 @@ func rarity(count int) int {
 	return n
 }
 
-// widthFor is how wide lines may be so that all that was found fits.
+// widthFor returns the maximum length of lines with which all found failures fit.
 func widthFor(p *picker, list []*failure) int {
 	for _, width := range []int{wideLine, 200, 140} {
 		need := 150
@@ -203,26 +202,26 @@ func widthFor(p *picker, list []*failure) int {
 	return 140
 }
 
-// takeFailures tells all of the first failure, what the others are, where they
-// are, and what more there is about them.
-func (s *Summarizer) takeFailures(p *picker, list []*failure) {
+// pickFailures picks all parts of the first failure, then the titles, places and
+// details of the others.
+func (s *Summarizer) pickFailures(p *picker, list []*failure) {
 	strong := 0
 	for strong < len(list) && list[strong].weight >= logged {
 		strong++
 	}
-	reserve := namesRoom(p, list[:strong])
+	reserve := namesReserve(p, list[:strong])
 	p.room -= reserve
-	s.takeRounds(p, list[:strong])
+	s.pickRounds(p, list[:strong])
 	p.room += reserve
-	s.takeNames(p, list[:strong])
-	s.takeRounds(p, list[strong:])
-	s.takeParts(p, list, again, again)
+	s.pickNames(p, list[:strong])
+	s.pickRounds(p, list[strong:])
+	s.pickParts(p, list, again, again)
 	if s.finder.before.n > 0 {
-		p.take(s.finder.before, "")
+		p.pick(s.finder.before, "")
 	}
 }
 
-func (s *Summarizer) takeRounds(p *picker, list []*failure) {
+func (s *Summarizer) pickRounds(p *picker, list []*failure) {
 	if len(list) == 0 {
 		return
 	}
@@ -230,44 +229,45 @@ func (s *Summarizer) takeRounds(p *picker, list []*failure) {
 	if slices.ContainsFunc(list[1:], hasPlace) {
 		reserve = p.room / 4
 	}
-	s.takeParts(p, list[:1], title, detail)
+	s.pickParts(p, list[:1], title, detail)
 	rest := list[1:]
 	for i, f := range rest {
 		if p.room < reserve && i > 0 {
 			rest = rest[:i]
 			break
 		}
-		s.takeParts(p, []*failure{f}, title, message)
+		s.pickParts(p, []*failure{f}, title, message)
 	}
-	s.takeParts(p, rest, place, place)
-	s.takeParts(p, list[1+len(rest):], title, message)
-	s.takeParts(p, rest, detail, detail)
+	s.pickParts(p, rest, place, place)
+	s.pickParts(p, list[1+len(rest):], title, message)
+	s.pickParts(p, rest, detail, detail)
 }
 
 func hasPlace(f *failure) bool {
 	return slices.ContainsFunc(f.parts, func(p piece) bool { return p.role == place })
 }
 
-func (s *Summarizer) takeParts(p *picker, list []*failure, from, to role) {
+func (s *Summarizer) pickParts(p *picker, list []*failure, from, to role) {
 	for _, f := range list {
 		for _, x := range f.parts {
 			if x.role < from || x.role > to {
 				continue
 			}
-			p.take(x.line, f.note(x))
+			p.pick(x.line, f.repeatNote(x))
 		}
 	}
 }
 
-// note tells behind its first line how often a failure without a name was told of.
-func (f *failure) note(x piece) string {
+// repeatNote returns the note after the first line of a failure without a name: how
+// often it occurred.
+func (f *failure) repeatNote(x piece) string {
 	if x.role != title || f.name != "" {
 		return ""
 	}
 	return repeated(f.count, f.first, f.last)
 }
 
-// repeated tells how often a line stands in the output, but for numbers.
+// repeated returns a note on how often a line occurs, if numbers are ignored.
 func repeated(count, first, last int) string {
 	if count < 2 || last <= first {
 		return ""
@@ -275,9 +275,9 @@ func repeated(count, first, last int) string {
 	return fmt.Sprintf(" [×%d, %d-%d]", count, first, last)
 }
 
-// takeTallies takes the tool's own counts, those that count most first. Of a
-// failed run, what counts nothing bad comes last.
-func (s *Summarizer) takeTallies(p *picker, all []candidate, most int, failed bool) {
+// pickTallies picks the tool's own counts, the most informative first. For a failed
+// run it skips lines that only report success.
+func (s *Summarizer) pickTallies(p *picker, all []candidate, most int, failed bool) {
 	var list []candidate
 	for _, c := range all {
 		if c.kind == tally && !(failed && goodOnly().MatchString(c.text)) {
@@ -287,12 +287,12 @@ func (s *Summarizer) takeTallies(p *picker, all []candidate, most int, failed bo
 	slices.SortStableFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.worth, a.worth), cmp.Compare(b.n, a.n))
 	})
-	s.takeSome(p, list, most)
+	s.pickSome(p, list, most)
 }
 
 var goodOnly = re(`^ok\s`)
 
-func (s *Summarizer) takeKind(p *picker, all []candidate, k kind, most int) {
+func (s *Summarizer) pickKind(p *picker, all []candidate, k kind, most int) {
 	var list []candidate
 	for _, c := range all {
 		if c.kind == k {
@@ -302,21 +302,21 @@ func (s *Summarizer) takeKind(p *picker, all []candidate, k kind, most int) {
 	slices.SortStableFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(b.worth, a.worth))
 	})
-	s.takeSome(p, list, most)
+	s.pickSome(p, list, most)
 }
 
-func (s *Summarizer) takeSome(p *picker, list []candidate, most int) {
+func (s *Summarizer) pickSome(p *picker, list []candidate, most int) {
 	for _, c := range list[:min(most, len(list))] {
-		p.take(c.line, repeated(c.count, c.n, c.last))
+		p.pick(c.line, repeated(c.count, c.n, c.last))
 	}
 }
 
-// takeLast takes the last lines that say something.
-func (s *Summarizer) takeLast(p *picker, most, width int) {
+// pickLast picks the last lines that are not noise.
+func (s *Summarizer) pickLast(p *picker, most, width int) {
 	old := p.width
 	p.width = min(old, width)
 	defer func() { p.width = old }()
-	shown := make(map[*template]bool) // one line of each
+	shown := make(map[*template]bool) // one line of each template
 	for n := s.tail.last; n >= s.tail.from() && most > 0; n-- {
 		l, _ := s.tail.at(n)
 		k, _ := weigh(l.text)
@@ -325,26 +325,26 @@ func (s *Summarizer) takeLast(p *picker, most, width int) {
 			continue
 		}
 		shown[t] = true
-		p.take(l, "")
+		p.pick(l, "")
 		most--
 	}
 }
 
-// takeFirst takes the first line that says something.
-func (s *Summarizer) takeFirst(p *picker) {
+// pickFirst picks the first line that is not noise.
+func (s *Summarizer) pickFirst(p *picker) {
 	old := p.width
 	p.width = min(old, 140)
 	defer func() { p.width = old }()
 	for _, l := range s.head {
 		if k, _ := weigh(l.text); k != noise {
-			p.take(l, "")
+			p.pick(l, "")
 			return
 		}
 	}
 }
 
-// fill spends the room that is left on lines unlike those shown: from the end,
-// from the beginning, and the rare.
+// fill uses the rest of the budget for lines that differ from those shown: from the
+// end, from the beginning, and rare ones.
 func (s *Summarizer) fill(p *picker, all []candidate) {
 	p.width = min(p.width, 140)
 	list := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return c.kind == noise })
@@ -355,23 +355,22 @@ func (s *Summarizer) fill(p *picker, all []candidate) {
 		if p.room < stubLine {
 			return
 		}
-		p.take(c.line, repeated(c.count, c.n, c.last))
+		p.pick(c.line, repeated(c.count, c.n, c.last))
 	}
 	s.fillEnds(p)
 }
 
-// fillEnds spends what is left after all kinds of lines were shown on a few
-// more of the last lines. More of the same tells nothing.
+// fillEnds uses the rest of the budget for a few more of the last lines.
 func (s *Summarizer) fillEnds(p *picker) {
 	for n := s.tail.last; n > s.tail.last-6 && n >= s.tail.from(); n-- {
 		l, _ := s.tail.at(n)
 		if k, _ := weigh(l.text); k != noise {
-			p.take(l, "")
+			p.pick(l, "")
 		}
 	}
 }
 
-// appeal orders lines that nothing but their place speaks for.
+// appeal orders lines by worth, rarity and position.
 func (s *Summarizer) appeal(c candidate) int {
 	n := 3*c.worth - 4*rarity(c.count)
 	switch {

@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// A line is one line of the output without escape sequences and control
-// characters. A very long one has a seam where something is left out.
+// A line is a line of the output without escape sequences and control characters. A
+// very long one has a seam where a part is omitted.
 type line struct {
 	n    int // counted from 1
 	text string
 }
 
-// A cleaner makes lines of raw bytes: escape sequences are dropped, a carriage
-// return lets the line begin anew as on a terminal, a backspace takes a
-// character back, invalid UTF-8 becomes U+FFFD.
+// A cleaner converts raw bytes to lines: it drops escape sequences, starts the line
+// again at a carriage return as a terminal does, deletes a character at a backspace,
+// and replaces invalid UTF-8 by U+FFFD.
 type cleaner struct {
 	buf   longLine
 	state escape
-	cr    bool // a carriage return that nothing follows yet
-	begun bool // bytes since the last newline
+	cr    bool // the line so far ends in a carriage return
+	begun bool // there are bytes since the last newline
 }
 
 type escape int
@@ -31,12 +31,12 @@ const (
 	escaped           // after ESC
 	csi               // after ESC [, up to a letter
 	charset           // after ESC and an intermediate byte, up to a letter
-	osc               // in a string that BEL or ESC \ ends
+	osc               // in a string that ends with BEL or ESC \
 	oscEscaped        // after ESC in such a string
 )
 
-// read calls emit with each line that p ends, but for those that again knows: it is
-// asked how many bytes of them stand next.
+// read calls emit with each line that ends in p, except those that again reads itself:
+// it returns how many bytes it read.
 func (c *cleaner) read(p []byte, emit func([]byte), again func([]byte) int) {
 	for len(p) > 0 {
 		if !c.begun {
@@ -49,7 +49,7 @@ func (c *cleaner) read(p []byte, emit func([]byte), again func([]byte) int) {
 			c.part(p)
 			return
 		}
-		// Most lines are plain and whole, and need no copy.
+		// Most lines are plain and complete, and need no copy.
 		if whole := p[:i]; !c.begun && i <= c.buf.longest() && plain(whole) {
 			emit(whole)
 		} else {
@@ -60,7 +60,7 @@ func (c *cleaner) read(p []byte, emit func([]byte), again func([]byte) int) {
 	}
 }
 
-// end emits a last line that lacks its newline.
+// end emits a last line without newline.
 func (c *cleaner) end(emit func([]byte)) {
 	if c.begun {
 		c.newline(emit)
@@ -73,8 +73,8 @@ func (c *cleaner) newline(emit func([]byte)) {
 	c.state, c.cr, c.begun = text, false, false
 }
 
-// part reads bytes of a line. Whatever an escape sequence left open, the
-// newline ends it: a broken one must not swallow the log.
+// part reads bytes of a line. A newline ends any open escape sequence: a broken one
+// must not hide the rest of the log.
 func (c *cleaner) part(p []byte) {
 	c.begun = c.begun || len(p) > 0
 	for len(p) > 0 {
@@ -97,7 +97,7 @@ func (c *cleaner) part(p []byte) {
 	}
 }
 
-// textRun returns how many bytes p begins with that are no control characters.
+// textRun returns the number of bytes before the first control character of p.
 func textRun(p []byte) int {
 	n := printable(p)
 	for n < len(p) && p[n] >= ' ' && p[n] != 0x7f {
@@ -114,7 +114,7 @@ func (c *cleaner) put(p []byte) {
 	c.buf.write(p)
 }
 
-// step is what a byte does that is not simply text.
+// step processes a byte that is not text.
 func (c *cleaner) step(b byte) {
 	switch c.state {
 	case text:
@@ -167,12 +167,12 @@ func afterEscape(b byte) escape {
 	return text
 }
 
-// plain reports whether a line is its own clean form.
+// plain reports whether a line equals its clean form.
 func plain(p []byte) bool {
 	high, suspect := false, false
 	for i := printable(p); i < len(p); i++ {
 		b := p[i]
-		if b-' ' < 0x5f { // most bytes by far: printable ASCII
+		if b-' ' < 0x5f { // printable ASCII, which is most bytes
 			continue
 		}
 		if b < utf8.RuneSelf && b != '\t' {
@@ -182,21 +182,21 @@ func plain(p []byte) bool {
 			continue
 		}
 		high = true
-		// All that is unseen begins with these two.
+		// All unseen characters begin with these two bytes.
 		suspect = suspect || b == 0xc2 || b == 0xe2 && i+1 < len(p) && p[i+1] < 0x82
 		i += printable(p[i+1:])
 	}
 	return !high || utf8.Valid(p) && !(suspect && bytes.ContainsFunc(p, unseen))
 }
 
-// printable returns how many bytes p begins with that are printable ASCII, in
-// eights.
+// printable returns the number of printable ASCII bytes at the beginning of p, rounded
+// down to a multiple of eight.
 func printable(p []byte) int {
 	i := 0
 	for ; i+8 <= len(p); i += 8 {
 		x := binary.LittleEndian.Uint64(p[i:])
-		// A byte above 0x7e gets its high bit by adding one, one below a blank
-		// by taking that away.
+		// Adding one sets the high bit of a byte above 0x7e, and subtracting a blank
+		// sets that of a byte below a blank.
 		if ((x+every(1))|x|(x-every(' ')))&every(0x80) != 0 {
 			break
 		}
@@ -204,14 +204,14 @@ func printable(p []byte) int {
 	return i
 }
 
-// unseen reports runes that a reader does not see but a terminal obeys: the
-// second set of control characters, and those that turn the direction of text.
+// unseen reports whether a rune is invisible but affects a terminal: the second set of
+// control characters, and those that change the direction of text.
 func unseen(r rune) bool {
 	return r >= 0x80 && r < 0xa0 || r == 0x200e || r == 0x200f ||
 		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x2028 || r == 0x2029
 }
 
-// tidy makes valid UTF-8 of what is left of a line.
+// tidy converts a line to valid UTF-8 without unseen characters.
 func tidy(p []byte) []byte {
 	if plain(p) {
 		return p
@@ -225,9 +225,9 @@ func tidy(p []byte) []byte {
 	return bytes.Map(hide, bytes.ToValidUTF8(p, []byte("�")))
 }
 
-// A longLine holds a line up to longest bytes, and of a longer one its
-// beginning, its end, and what stands around its first trigger between them.
-// At each seam it holds margin bytes more than is shown: see masker.
+// A longLine stores a line of up to longest bytes. Of a longer one it stores the
+// beginning, the end, and the text around the first trigger between them. At each seam
+// it stores margin bytes more than are shown: see masker.
 type longLine struct {
 	margin int
 	head   []byte
@@ -237,10 +237,10 @@ type longLine struct {
 	last   uint32
 	found  bool
 	window []byte
-	behind int // bytes since the trigger
+	after  int // bytes since the trigger
 }
 
-// longest is as much as head and tail hold, so that they do not overlap.
+// longest is the size of head and tail together, so that they do not overlap.
 func (l *longLine) longest() int { return headPart + 2*l.margin + tailPart }
 
 const (
@@ -248,15 +248,15 @@ const (
 	tailPart   = 1024
 	windowPart = 256 // on either side of the trigger
 
-	// leastMargin is kept for secrets of which no length is known, mostMargin where a
-	// very long one is.
+	// leastMargin is the margin if the length of secrets is unknown, mostMargin its
+	// limit for very long ones.
 	leastMargin = 512
 	mostMargin  = 32 << 10
 )
 
 const (
 	clip = "…"
-	// seam stands in a line where something is left out. No clean text has it.
+	// seam marks where a part of a line is omitted. Clean text does not contain it.
 	seam = "\x00"
 )
 
@@ -269,7 +269,7 @@ func (l *longLine) write(p []byte) {
 		l.head = append(l.head, p...)
 		return
 	}
-	if !l.over { // from now on it is held in parts
+	if !l.over { // from now on, store it in parts
 		l.over = true
 		p = slices.Concat(l.head, p)
 		l.head = append(l.head[:0], p[:headPart+l.margin]...)
@@ -281,15 +281,15 @@ func (l *longLine) write(p []byte) {
 		p = p[n:]
 	}
 	if l.found {
-		room := max(0, windowPart+l.margin-l.behind)
+		room := max(0, windowPart+l.margin-l.after)
 		l.window = append(l.window, p[:min(room, len(p))]...)
-		l.behind += len(p)
+		l.after += len(p)
 		l.ring(p)
 	}
 }
 
-// watch looks for the first trigger behind the head, and returns how many bytes
-// are done with.
+// watch searches for the first trigger after the head, and returns the number of bytes
+// that it has processed.
 func (l *longLine) watch(p []byte) int {
 	for i, b := range p {
 		if l.last = fold(l.last, b); triggers.has(l.last) {
@@ -302,7 +302,7 @@ func (l *longLine) watch(p []byte) int {
 	return len(p)
 }
 
-// ring holds the last bytes that it was given.
+// ring adds bytes to the tail, which stores the last ones.
 func (l *longLine) ring(p []byte) {
 	size := l.margin + tailPart
 	p = p[max(0, len(p)-size):]
@@ -319,22 +319,22 @@ func (l *longLine) ring(p []byte) {
 
 func (l *longLine) end() []byte { return slices.Concat(l.tail[l.start:], l.tail[:l.start]) }
 
-// back takes the last character back.
+// back deletes the last character.
 func (l *longLine) back() {
 	if l.over {
-		return // a line of that length is nothing that somebody edits
+		return // a line of that length is not edited with backspaces
 	}
 	_, n := utf8.DecodeLastRune(l.head)
 	l.head = l.head[:len(l.head)-n]
 }
 
-// bytes returns what is held, tidy, with a seam where something is left out.
+// bytes returns the stored parts, tidy, with a seam where a part is omitted.
 func (l *longLine) bytes() []byte {
 	if !l.over {
 		return tidy(l.head)
 	}
 	parts := [][]byte{l.head}
-	if l.found && l.behind >= windowPart+tailPart { // else the end has it, or some of it
+	if l.found && l.after >= windowPart+tailPart { // else the tail contains it
 		parts = append(parts, l.window)
 	}
 	parts = append(parts, l.end())
@@ -352,7 +352,7 @@ func beginning(text string, most int) string {
 	return wholeRunes([]byte(text[:most]))
 }
 
-// wholeRunes drops characters that are cut in two at either end.
+// wholeRunes drops incomplete characters at both ends.
 func wholeRunes(p []byte) string {
 	for i := 0; i < utf8.UTFMax && len(p) > 0 && !utf8.RuneStart(p[0]); i++ {
 		p = p[1:]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// checkDigest sees that a digest is within its bounds and that each of its lines
-// is text of the output's line of that number.
+// checkDigest checks that a digest is within its bounds, and that each of its lines is
+// text of the output's line of that number.
 func checkDigest(t *testing.T, output []byte, d Digest, kept int) {
 	t.Helper()
 	if len(d.Kept) > kept || strings.Count(d.Kept, "\n") > KeptLines {
@@ -29,7 +29,7 @@ func checkDigest(t *testing.T, output []byte, d Digest, kept int) {
 	}
 }
 
-func TestDigest(t *testing.T) {
+func TestDigestMatchesSummaryAndOutput(t *testing.T) {
 	for _, set := range []string{"dev", "own", "later"} {
 		for _, c := range loadCases(t, set) {
 			exit := Exit{Code: c.exit}
@@ -38,10 +38,10 @@ func TestDigest(t *testing.T) {
 			d := s.Digest(exit)
 			checkDigest(t, c.output, d, KeptBytes)
 			if again := s.Digest(exit); again != d {
-				t.Errorf("%s: another digest the second time", c.name)
+				t.Errorf("%s: the second digest differs", c.name)
 			}
 			if got := s.Summary(exit); got != d.Summary || got != c.summarize(0) {
-				t.Errorf("%s: another summary after the digest", c.name)
+				t.Errorf("%s: the summary after the digest differs", c.name)
 			}
 			if len(c.output) > 100 && s.binary == "" && len(d.Kept) < 80 {
 				t.Errorf("%s: only %q is kept", c.name, d.Kept)
@@ -50,9 +50,9 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestDigestKeeps sees that failures, both ends and the odd line are kept out of
-// a long log, and that a failing test run does not push the ends out.
-func TestDigestKeeps(t *testing.T) {
+// A digest of a long log has failures, both ends and rare lines, even if there are very
+// many failures.
+func TestDigestHasFailuresEndsAndRareLines(t *testing.T) {
 	var log bytes.Buffer
 	log.WriteString("first of all\n")
 	for i := range 3000 {
@@ -77,7 +77,7 @@ func TestDigestKeeps(t *testing.T) {
 	}
 }
 
-func TestDigestOfBinary(t *testing.T) {
+func TestDigestOfBinaryHasNoLines(t *testing.T) {
 	s := New(Options{})
 	s.Write([]byte("\x7fELF\x00\x00"))
 	if d := s.Digest(Exit{}); d.Kept != "" || d.Summary == "" || d.Bytes != 6 {

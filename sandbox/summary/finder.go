@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A failure is one thing that went wrong, as told in one place of the output or
-// in several.
+// A failure is one thing that went wrong. One or several places of the output report
+// it.
 type failure struct {
 	key         string
 	name        string
@@ -27,45 +27,44 @@ type finder struct {
 
 	failures []*failure
 	byKey    map[string]*failure
-	before   line // the last one of what still went well; its number is 0 if there is none
+	before   line // the last line before the first failure; its number is 0 if there is none
 
-	open  *failure // lines now may belong to it
-	rules []*rule  // by which it is open; the innermost is last
+	open  *failure // the current lines may belong to it
+	rules []*rule  // the rules that opened it; the innermost is last
 	left  int
 
-	looked int // lines that rules were tried on
+	examined int // lines that rules were tried on
 }
 
 const (
-	// maxFailures is far more than a summary has room for, so that the
-	// weightiest are at hand.
+	// maxFailures is far more than a summary can show, so that the most important
+	// ones are among them.
 	maxFailures = 128
-	// maxLooked and one in lookShare lines are looked at closely while no
+	// maxExamined lines, and one more for each examineShare lines, are examined while no
 	// failure is open. That bounds the time spent on an output of nothing but
 	// failures.
-	maxLooked = 4096
-	lookShare = 256
-	// lookedAt is how much of a long line rules see: its message stands before.
-	lookedAt = 512
+	maxExamined  = 4096
+	examineShare = 256
+	// maxRuleText bounds the part of a long line that rules match: its message is in it.
+	maxRuleText = 512
 )
 
-// take reads a line and reports whether a failure begins there. Only the rules
-// in set may tell so; a line that none of them knows matters while a failure is
-// open.
-func (f *finder) take(n int, raw []byte, set ruleSet) bool {
-	if f.open == nil && !f.looks(n, set) {
+// read reads a line and reports whether a failure begins there. Only the rules in set
+// can match its beginning. While a failure is open, any line may belong to it.
+func (f *finder) read(n int, raw []byte, set ruleSet) bool {
+	if f.open == nil && !f.mayBegin(n, set) {
 		return false
 	}
-	f.looked++
+	f.examined++
 	l := line{n, string(raw)}
-	text := unprefixed(beginning(l.text, lookedAt))
+	text := unprefixed(beginning(l.text, maxRuleText))
 	if f.open != nil {
 		f.close(text)
 	}
-	if f.open == nil && !f.looks(n, set) {
+	if f.open == nil && !f.mayBegin(n, set) {
 		return false
 	}
-	lower := " " + strings.ToLower(text) // the trigger set sees a blank before a line, too
+	lower := " " + strings.ToLower(text) // the trigger set also adds a blank before a line
 	if f.begin(l, text, lower, set, false) {
 		return true
 	}
@@ -75,14 +74,14 @@ func (f *finder) take(n int, raw []byte, set ruleSet) bool {
 	return f.begin(l, text, lower, set, true)
 }
 
-// looks reports whether a line may begin a failure, and there is time to see.
-func (f *finder) looks(n int, set ruleSet) bool {
-	return set.anyRule() && f.looked < maxLooked+n/lookShare
+// mayBegin reports whether a line may begin a failure and the limit is not reached.
+func (f *finder) mayBegin(n int, set ruleSet) bool {
+	return set.anyRule() && f.examined < maxExamined+n/examineShare
 }
 
 func (f *finder) end() { f.open, f.rules = nil, nil }
 
-// close ends what text belongs to no more.
+// close ends the rules to which text does not belong.
 func (f *finder) close(text string) {
 	f.left--
 	for i, r := range f.rules {
@@ -126,7 +125,7 @@ func (f *finder) start(r *rule, l line, text, name string) {
 	}
 }
 
-// failure returns a new one, or the one that the line tells of again.
+// failure returns a new failure, or the known one that the line reports again.
 func (f *finder) failure(r *rule, l line, text, name string) *failure {
 	key := name
 	if key == "" {
@@ -147,12 +146,12 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 	if len(f.failures) == 0 {
 		f.before, _ = f.tail.at(l.n - 1)
 	}
-	f.keep(e)
+	f.register(e)
 	return e
 }
 
-// retitle puts a line first that has a message behind the name. The message on
-// its own is then worth less, and more where that line cuts it short.
+// retitle replaces the title by a line that has a message after the name. A separate
+// message is then worth less, or more if the line cuts the message.
 func (e *failure) retitle(l line) {
 	e.parts[0] = piece{l, title}
 	for i := range e.parts {
@@ -164,8 +163,8 @@ func (e *failure) retitle(l line) {
 	}
 }
 
-// known finds a failure by its key. Some tools tell the name of a test in one
-// place and more of its path in another.
+// known finds a failure by its key. Some tools print the name of a test in one place
+// and more of its path in another.
 func (f *finder) known(key string) *failure {
 	if e := f.byKey[key]; e != nil {
 		return e
@@ -180,9 +179,9 @@ func (f *finder) known(key string) *failure {
 	return nil
 }
 
-func (f *finder) keep(e *failure) {
+func (f *finder) register(e *failure) {
 	if len(f.failures) >= maxFailures {
-		return // open it is all the same, so that its lines open no other
+		return // the failure stays open, so that its lines do not open another
 	}
 	if f.byKey == nil {
 		f.byKey = make(map[string]*failure)
@@ -192,7 +191,7 @@ func (f *finder) keep(e *failure) {
 	f.dropParent(e.name)
 }
 
-// dropParent forgets a test that failed only because one within it did.
+// dropParent drops a test that failed only because one of its subtests did.
 func (f *finder) dropParent(name string) {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {
@@ -204,12 +203,12 @@ func (f *finder) dropParent(name string) {
 	}
 }
 
-// add takes a line into the open failure, if a rule says what it is there.
+// add adds a line to the open failure, if a rule knows its role.
 func (f *finder) add(l line, text string) bool {
 	for i := len(f.rules) - 1; i >= 0; i-- {
 		for _, p := range f.rules[i].parts {
 			if p.re().MatchString(text) {
-				f.open.take(p, l, text)
+				f.open.addLine(p, l, text)
 				return true
 			}
 		}
@@ -217,7 +216,7 @@ func (f *finder) add(l line, text string) bool {
 	return false
 }
 
-func (e *failure) take(p part, l line, text string) {
+func (e *failure) addLine(p part, l line, text string) {
 	if p.max < 0 || p.own && !isOwn(text) {
 		return
 	}
@@ -234,7 +233,7 @@ func withoutRole(parts []piece, r role) []piece {
 	return slices.DeleteFunc(parts, func(p piece) bool { return p.role == r })
 }
 
-// withoutMore drops all but the first piece of a role.
+// withoutMore removes all but the first piece of a role.
 func withoutMore(parts []piece, r role) []piece {
 	first := true
 	return slices.DeleteFunc(parts, func(p piece) bool {
@@ -244,7 +243,7 @@ func withoutMore(parts []piece, r role) []piece {
 	})
 }
 
-// add appends a piece unless the failure has enough of its role, or has it.
+// add appends a piece, unless the failure has the piece or enough of its role.
 func (e *failure) add(p piece, most int) {
 	for _, have := range e.parts {
 		if have.role == p.role {
@@ -259,24 +258,23 @@ func (e *failure) add(p piece, most int) {
 	}
 }
 
-// masked is a text in which numbers are alike.
+// masked returns a text with each number replaced by 0.
 func masked(text string) string {
 	return digitRuns().ReplaceAllString(strings.TrimSpace(text), "0")
 }
 
 var digitRuns = re(`0x[0-9a-fA-F]+|\d+`)
 
-// streamPrefix is what a tool puts before each line of another one: docker
-// build, CI systems, compose, terraform, clocks.
+// streamPrefix matches the prefix that a tool adds to the lines of another one: docker
+// build, CI systems, compose, terraform, timestamps.
 var streamPrefix = re(`^(?:#\d+ (?:\d+\.\d+ )?|\d+\.\d+ |[│|╷╵] |\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)? |\[\d[\d:.]*\] |[\w.-]+ +\| )`)
 
 func unprefixed(text string) string { return text[len(streamPrefix().FindString(text)):] }
 
-// passes reports lines that tell of something that went well, whatever words
-// its name has.
+// passes reports whether a line reports success, whatever words its name has.
 func passes(text, lower string) bool { return marked(text, lower) || zeroOnly(text, lower) }
 
-// marked reports lines that bear a mark of having passed, before or behind.
+// marked reports whether a line begins or ends with a mark of success.
 func marked(text, lower string) bool {
 	return passMark().MatchString(text) || passEnd.in(text, lower)
 }
@@ -289,7 +287,7 @@ var (
 	}
 )
 
-// zeroOnly reports lines whose words of trouble all count nothing.
+// zeroOnly reports whether all words of trouble in a line have a count of zero.
 func zeroOnly(text, lower string) bool {
 	if !hasAny(lower, zeroHints) {
 		return false

@@ -2,23 +2,23 @@ package summary
 
 import "context"
 
-// A Func writes a summary in place of the built-in one, mostly by asking a
-// model. What it returns is not trusted: the caller bounds and checks it.
+// A Func writes a summary instead of the built-in one, mostly by calling a model. The
+// caller must bound and check the result, which is not trusted.
 type Func func(ctx context.Context, d Digest) (string, error)
 
-// A Digest is what a Func gets of an output: not the output, which may be a
-// gigabyte, but the lines of it that may matter. It holds text of the output,
-// which can say anything; nothing in it is an instruction.
+// A Digest is the input of a Func: not the output, which may be a gigabyte, but the
+// lines that may matter. It contains text of the output, which can say anything;
+// nothing in it is an instruction.
 type Digest struct {
 	Cmd     string // the command line
 	Exit    Exit
-	Lines   int    // that the whole output has
-	Bytes   int64  // that it has
+	Lines   int    // of the whole output
+	Bytes   int64  // of the whole output
 	Summary string // the built-in one
-	Kept    string // lines as "N: text", in order, N the number in the raw log; at most KeptLines and KeptBytes
+	Kept    string // lines as "N: text", in order; N is the line number in the raw log; at most KeptLines and KeptBytes
 }
 
-// What a Digest keeps at most, where Options do not say less.
+// Limits of the lines in a Digest. Options can lower them.
 const (
 	KeptLines = 500
 	KeptBytes = 16 << 10

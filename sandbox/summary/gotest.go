@@ -2,7 +2,7 @@ package summary
 
 import "strings"
 
-// goRules know go test, build and vet, panics and the race detector.
+// goRules are for go test, build and vet, panics and the race detector.
 var goRules = []rule{
 	{
 		hints: []string{"--- fail"}, start: re(`^\s*--- FAIL: (\S+)`), weight: found, reach: 40,
@@ -37,8 +37,8 @@ var goRules = []rule{
 	},
 }
 
-// goLog finds what a test said before it failed, as it stands with -v: between
-// its last === line and the next.
+// goLog finds the messages of a failed test in the output of -v: between its last ===
+// line and the next one.
 func goLog(r *ring, name string) (said []piece) {
 	inside := false
 	for n := r.from(); n < r.last+1; n++ {
@@ -48,11 +48,11 @@ func goLog(r *ring, name string) (said []piece) {
 			if inside {
 				said = nil
 			}
-		} else if inside && goSaid().MatchString(l.text) {
+		} else if inside && goMessage().MatchString(l.text) {
 			said = append(said, piece{l, message})
 		}
 	}
 	return said[max(0, len(said)-3):]
 }
 
-var goSaid = re(`^\s+\S+\.go:\d+: `)
+var goMessage = re(`^\s+\S+\.go:\d+: `)

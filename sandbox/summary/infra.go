@@ -1,6 +1,6 @@
 package summary
 
-// infraRules know databases, terraform, ansible, docker and kubectl.
+// infraRules are for databases, terraform, ansible, docker and kubectl.
 var infraRules = []rule{
 	{
 		hints: []string{"error: "}, start: re(`^(?:psql:\S+:\d+: )?(?:ERROR|FATAL|PANIC): {2}`), weight: found, reach: 5,
@@ -36,7 +36,7 @@ var infraRules = []rule{
 	{hints: []string{"error: ", "failed to solve"}, start: re(`^(?:ERROR: (?:failed to (?:solve|build)|process )|ERROR: process|failed to solve)`), weight: step},
 }
 
-// ansibleTask finds the task that failed: its heading stands above.
+// ansibleTask finds the heading of the failed task.
 func ansibleTask(r *ring, _ string) []piece {
 	for n := r.last; n >= r.from(); n-- {
 		if l, ok := r.at(n); ok && ansibleHead().MatchString(l.text) {

@@ -1,7 +1,6 @@
 package summary
 
-// javaRules know stack traces as Java, .NET and JavaScript print them, JUnit,
-// Maven and Gradle.
+// javaRules are for stack traces of Java, .NET and JavaScript, JUnit, Maven and Gradle.
 var javaRules = []rule{
 	{
 		hints: numbered, start: re(`^\d+\) (\w+)\([\w.$]+\)$`), weight: found, reach: 60, holds: true,

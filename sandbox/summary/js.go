@@ -1,6 +1,6 @@
 package summary
 
-// jsRules know jest, vitest, mocha, TAP, eslint, bundlers and node itself.
+// jsRules are for jest, vitest, mocha, TAP, eslint, bundlers and node.
 var jsRules = []rule{
 	{
 		hints: []string{"● "}, start: re(`^\s*● (.+)$`), weight: found, reach: 60,
@@ -61,7 +61,7 @@ var jsRules = []rule{
 	},
 }
 
-// eslintFile finds the file that a row of eslint's is about: it stands above.
+// eslintFile finds the heading with the file of a row of eslint.
 func eslintFile(r *ring, _ string) []piece {
 	for n := r.last; n >= r.from(); n-- {
 		if l, ok := r.at(n); ok && eslintHead().MatchString(l.text) {

@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// A jsonScan reads output that is one JSON value, for the case that it has no
-// lines to choose from. It keeps members, not values: those that stand near
-// the top, and those whose names tell of how things went.
+// A jsonScan reads output that is one JSON value on a single line. It collects
+// members: those near the top, and those whose names suggest an outcome.
 type jsonScan struct {
 	margin  int
 	state   jsonState
 	stack   []byte // of { and [
-	lengths []int  // of the arrays in stack, in commas
+	lengths []int  // commas in the arrays of stack
 	names   []string
 
-	wantKey bool
-	escaped bool
-	keep    bool   // raw is of the member that is read now
-	raw     []byte // of it, from its key on
-	word    []byte // the string that is read now
-	key     []byte
+	wantKey   bool
+	escaped   bool
+	recording bool   // raw holds the current member
+	raw       []byte // the current member, from its key on
+	word      []byte // the current string
+	key       []byte
 
 	members []member
-	arrays  []string // notes on those near the top
+	arrays  []string // notes on arrays near the top
 }
 
 type jsonState int
@@ -35,8 +34,8 @@ const (
 	jsonBetween
 	jsonString
 	jsonScalar // a number, true, false or null
-	jsonOver   // all of it was read
-	jsonNot    // it is something else
+	jsonOver   // the value is complete
+	jsonNot    // the output is not one JSON value
 )
 
 type member struct {
@@ -47,17 +46,17 @@ type member struct {
 
 const (
 	maxMembers = 64
-	maxMember  = 160 // bytes of one; a margin more is held: see masker
+	maxMember  = 160 // bytes of a member; a margin more is stored: see masker
 	maxDepth   = 64
 	maxArrays  = 6
-	noteDepth  = 3 // of arrays whose lengths are told
+	noteDepth  = 3 // maximum depth of arrays whose lengths are shown
 )
 
 func (j *jsonScan) read(p []byte) {
 	for len(p) > 0 && j.state != jsonNot {
 		if j.state == jsonString && !j.escaped {
 			n := stringRun(p)
-			j.hold(p[:n])
+			j.record(p[:n])
 			if p = p[n:]; len(p) == 0 {
 				return
 			}
@@ -67,7 +66,7 @@ func (j *jsonScan) read(p []byte) {
 	}
 }
 
-// stringRun returns how many bytes p begins with that only go on with a string.
+// stringRun returns the number of bytes at the beginning of p that only continue a string.
 func stringRun(p []byte) int {
 	for i, b := range p {
 		if b == '"' || b == '\\' || b < ' ' {
@@ -77,12 +76,12 @@ func stringRun(p []byte) int {
 	return len(p)
 }
 
-// most is how much of a member is held.
+// most is the maximum number of stored bytes of a member.
 func (j *jsonScan) most() int { return maxMember + j.margin }
 
-// hold keeps bytes of a string as far as there is use for them.
-func (j *jsonScan) hold(p []byte) {
-	if j.keep {
+// record stores bytes of a string, up to the limits.
+func (j *jsonScan) record(p []byte) {
+	if j.recording {
 		j.raw = append(j.raw, p[:min(len(p), j.most()-len(j.raw))]...)
 	}
 	if j.wantKey {
@@ -92,10 +91,10 @@ func (j *jsonScan) hold(p []byte) {
 
 func (j *jsonScan) step(b byte) {
 	if b < ' ' && b != '\n' && b != '\t' && j.state != jsonOver {
-		j.state = jsonNot // a terminal would show something else than stands here
+		j.state = jsonNot // a terminal would show something else
 		return
 	}
-	if j.keep && len(j.raw) < j.most() {
+	if j.recording && len(j.raw) < j.most() {
 		j.raw = append(j.raw, b)
 	}
 	switch j.state {
@@ -136,7 +135,7 @@ func (j *jsonScan) inString(b byte) {
 	}
 }
 
-// between reads a byte that is in no string, number or word.
+// between reads a byte outside of strings, numbers and words.
 func (j *jsonScan) between(b byte) {
 	if j.state == jsonStart && b > ' ' && b != '{' && b != '[' {
 		j.state = jsonNot
@@ -157,7 +156,7 @@ func (j *jsonScan) between(b byte) {
 		j.state = jsonString
 		j.word = j.word[:0]
 		if j.wantKey {
-			j.keep, j.raw = len(j.members) < maxMembers, append(j.raw[:0], b)
+			j.recording, j.raw = len(j.members) < maxMembers, append(j.raw[:0], b)
 		}
 	default:
 		j.state = jsonScalar
@@ -177,7 +176,7 @@ func (j *jsonScan) open(b byte) {
 		name = string(j.key)
 	}
 	j.names = append(j.names, name)
-	j.wantKey, j.keep = b == '{', false
+	j.wantKey, j.recording = b == '{', false
 }
 
 func (j *jsonScan) close() {
@@ -189,31 +188,31 @@ func (j *jsonScan) close() {
 	if j.stack[last] == '[' && last < noteDepth && j.lengths[last] > 0 && len(j.arrays) < maxArrays {
 		name := j.names[last]
 		if len(name) >= maxMember {
-			name = clip // it may be cut
+			name = clip // the name may be cut
 		}
 		j.arrays = append(j.arrays, strings.TrimSpace(fmt.Sprintf("%s [%d]", name, j.lengths[last]+1)))
 	}
 	j.stack, j.lengths, j.names = j.stack[:last], j.lengths[:last], j.names[:last]
-	j.keep, j.wantKey = false, false
+	j.recording, j.wantKey = false, false
 	if last == 0 {
 		j.state = jsonOver
 	}
 }
 
-// endMember keeps a member whose value has ended, less the bytes read behind it.
+// endMember stores a complete member, without the bytes read after it.
 func (j *jsonScan) endMember(behind int) {
-	if !j.keep {
+	if !j.recording {
 		return
 	}
-	j.keep = false
+	j.recording = false
 	if len(j.raw) == j.most() {
-		j.remember(wholeRunes(j.raw), seam)
+		j.addMember(wholeRunes(j.raw), seam)
 	} else {
-		j.remember(string(j.raw[:len(j.raw)-behind]), "")
+		j.addMember(string(j.raw[:len(j.raw)-behind]), "")
 	}
 }
 
-func (j *jsonScan) remember(text, end string) {
+func (j *jsonScan) addMember(text, end string) {
 	worth := memberWorth(string(j.key), slices.Contains(j.stack, '['), len(j.stack))
 	if worth == 0 || len(j.members) >= maxMembers || !plain([]byte(text)) {
 		return
@@ -221,7 +220,7 @@ func (j *jsonScan) remember(text, end string) {
 	j.members = append(j.members, member{len(j.members), text + end, worth})
 }
 
-// telling are names of members that say how things went.
+// telling are names of members that suggest an outcome.
 var telling = []string{"error", "message", "msg", "code", "status", "total", "count", "reason", "detail", "fail", "critical", "severity", "result", "title", "exception"}
 
 func memberWorth(key string, inArray bool, depth int) int {
@@ -235,9 +234,9 @@ func memberWorth(key string, inArray bool, depth int) int {
 	return max(0, worth)
 }
 
-// take picks the members that are worth most as one line, in their order, and
-// notes how long the arrays are.
-func (j *jsonScan) take(p *picker) {
+// pick picks the most valuable members as one line, in order, and notes the lengths of
+// the arrays.
+func (j *jsonScan) pick(p *picker) {
 	note := ""
 	if len(j.arrays) > 0 {
 		note = p.mask.text("arrays: " + strings.Join(j.arrays, ", "))
@@ -267,5 +266,5 @@ func (j *jsonScan) take(p *picker) {
 	p.room -= len("1: \n") + len(text) + len(note)
 }
 
-// told reports whether the output was one JSON value with members to tell of.
-func (j *jsonScan) told() bool { return j.state == jsonOver && len(j.members) > 0 }
+// hasMembers reports whether the output was one JSON value with members to show.
+func (j *jsonScan) hasMembers() bool { return j.state == jsonOver && len(j.members) > 0 }

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// A listing counts the directories of the files that lines begin with, as find
-// and grep print them.
+// A listing counts the directories of the paths at the beginning of lines, as find and
+// grep print them.
 type listing struct {
 	dirs  map[string]*directory
-	lines int // that begin with a path
+	lines int // lines that begin with a path
 	mask  masker
 }
 
 type directory struct {
-	name  string // as it may be shown
+	name  string // masked
 	lines int
 }
 
 const (
 	maxDirs  = 512
 	showDirs = 4
-	// minListing is less than what a reader wants to see the parts of.
+	// minListing is the minimum number of lines to count by directory.
 	minListing = 60
 )
 
 func (l *listing) add(n int, text []byte) {
 	if n > minListing && 2*l.lines < n {
-		return // it is no listing
+		return // not a listing
 	}
 	dir := dirOf(text)
 	if len(dir) == 0 {
@@ -52,7 +52,7 @@ func (l *listing) add(n int, text []byte) {
 	d.lines++
 }
 
-// dirOf returns the directory of the path that a line begins with.
+// dirOf returns the directory of the path at the beginning of a line.
 func dirOf(text []byte) []byte {
 	if i := bytes.IndexAny(text, " \t:"); i >= 0 {
 		text = text[:i]
@@ -63,8 +63,8 @@ func dirOf(text []byte) []byte {
 	return nil
 }
 
-// note tells which directories have most of the lines, where there are several.
-func (l *listing) note(lines int) string {
+// directories returns a note on the directories with most lines, if there are several.
+func (l *listing) directories(lines int) string {
 	if lines < minListing || 4*l.lines < 3*lines || len(l.dirs) < 2 {
 		return ""
 	}
@@ -78,13 +78,13 @@ func (l *listing) note(lines int) string {
 	return "lines by directory: " + strings.Join(parts, ", ")
 }
 
-// listCommand is a command line whose output is a list.
+// listCommand matches a command line whose output is a list.
 var listCommand = re(`^\s*(?:sudo )?(?:ls|find|fd|tree|du|locate|(?:git )?(?:grep|ls-files|ls-tree)|rg|ag|tar t\S*|unzip -l)\b[^&;]*$`)
 
-// takeListing shows the ends of a list, since nothing in it speaks louder. It
-// reports whether the output is one.
-func (s *Summarizer) takeListing(p *picker) bool {
-	note := s.list.note(s.lines)
+// pickListing picks the ends of a list, since all its lines are equally important. It
+// reports whether the output is a list.
+func (s *Summarizer) pickListing(p *picker) bool {
+	note := s.list.directories(s.lines)
 	if note == "" && !listCommand().MatchString(s.options.Cmd) {
 		return false
 	}
@@ -94,12 +94,12 @@ func (s *Summarizer) takeListing(p *picker) bool {
 	}
 	p.width = 140
 	for _, l := range s.head[:min(6, len(s.head))] {
-		p.take(l, "")
+		p.pick(l, "")
 	}
-	s.takeLast(p, 4, narrowLine)
+	s.pickLast(p, 4, narrowLine)
 	for n := s.tail.last; n >= s.tail.from() && p.room > narrowLine; n-- {
 		l, _ := s.tail.at(n)
-		p.take(l, "")
+		p.pick(l, "")
 	}
 	return true
 }

@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// A masker hides secrets in text that leaves the package. It is too slow for every line that streams by, so lines are masked once they are
-// chosen, and before they are clipped: half of a secret has no form any more.
+// A masker masks secrets in text that leaves the package. It is too slow for every
+// line of the stream, so lines are masked after they are chosen, and before they are
+// clipped: half of a secret has no recognizable form.
 type masker struct {
-	hide   func(string) string // nil hides nothing
-	margin int                 // how much more than is shown is kept at each seam
+	hide   func(string) string // nil: masks nothing
+	margin int                 // how much more than is shown is stored at each seam
 }
 
 func (m masker) text(s string) string {
@@ -20,7 +21,7 @@ func (m masker) text(s string) string {
 	return m.hide(s)
 }
 
-// line is what may be shown of a line: masked, and with … for each seam.
+// line returns a line as it may be shown: masked, with … for each seam.
 func (m masker) line(text string) string {
 	if !strings.Contains(text, seam) {
 		return m.text(text)
@@ -32,23 +33,22 @@ func (m masker) line(text string) string {
 	return strings.Join(parts, clip)
 }
 
-// part is what may be shown of a part of a line. All of the part is masked before
-// any of it is left out: a secret that lies on this side of a seam is known as a
-// whole only there. One that lies across the seam is hidden too: as a whole if it is
-// no longer than the margin that was kept for this, and as a run of bytes that keys
-// consist of, masks among them, however long it is.
-func (m masker) part(text string, cutBefore, cutBehind bool) string {
+// part returns a part of a line as it may be shown. It masks the whole part before it
+// omits any of it, since only the whole part has all of a secret next to a seam. It
+// also hides a secret that crosses the seam: any that is not longer than the margin,
+// and of any length a run of characters of keys, including masks.
+func (m masker) part(text string, cutBefore, cutAfter bool) string {
 	text = m.text(text)
 	if cutBefore {
 		text = text[m.hiddenStart(text):]
 	}
-	if cutBehind {
+	if cutAfter {
 		text = text[:len(text)-m.hiddenEnd(text)]
 	}
 	return wholeRunes([]byte(text))
 }
 
-// hiddenStart returns how much of a masked text behind a seam is not shown.
+// hiddenStart returns how much of a masked text after a seam is not shown.
 func (m masker) hiddenStart(text string) int {
 	n := 0
 	for n < len(text) {
@@ -84,10 +84,10 @@ func (m masker) hiddenEnd(text string) int {
 	return len(text) - n
 }
 
-// maxMask is more than the longest mask has.
+// maxMask is longer than any mask.
 const maxMask = 40
 
-// maskEnd returns the length of the mask that a text begins with, 0 for none.
+// maskEnd returns the length of the mask at the beginning of a text, or 0.
 func maskEnd(text string) int {
 	if !strings.HasPrefix(text, "‹") {
 		return 0
@@ -98,7 +98,7 @@ func maskEnd(text string) int {
 	return 0
 }
 
-// maskStart returns the length of the mask that a text ends with, 0 for none.
+// maskStart returns the length of the mask at the end of a text, or 0.
 func maskStart(text string) int {
 	if !strings.HasSuffix(text, "›") {
 		return 0
@@ -110,31 +110,31 @@ func maskStart(text string) int {
 	return 0
 }
 
-// inKeys reports the characters that keys and tokens consist of, and the one
-// that stands for their ends of lines within a string.
+// inKeys reports whether a character can be part of a key or token, or of an escaped
+// line end within one.
 func (m masker) inKeys(r rune) bool {
 	return m.hide != nil && (r < 0x80 && classes[r] != separator || strings.ContainsRune(`+/=-_.\`, r))
 }
 
-// A keyBlock hides the lines of a private key in PEM: one by one they have no
-// form that a mask could know.
+// A keyBlock hides the lines of a private key in PEM: a single line has no form that a
+// mask could recognize.
 type keyBlock struct {
-	left int // lines that may still be of a key
-	odd  int // of the last ones, those that do not look like it
+	left int // lines that may still belong to a key
+	odd  int // consecutive last lines that do not look like a key
 }
 
 const (
-	// maxKeyLines is what the largest key in use has, RSA of 16,384 bits.
+	// maxKeyLines is the number of lines of the largest key in use, RSA of 16,384 bits.
 	maxKeyLines = 200
-	// maxOdd lines in a row that no key has end the block: somebody only spoke
-	// of one. A key begins with two lines of words and an empty one at most.
+	// maxOdd consecutive lines that are not part of a key end the block: the text only
+	// mentioned a key. A key begins with at most two lines of words and an empty one.
 	maxOdd = 4
 	// keyRun is the length of a word that may be a line of a key.
 	keyRun = 32
 )
 
-// hide returns what may be kept of a line: all of it, up to where a key begins,
-// or nothing.
+// hide returns the part of a line that is not a key: all of it, the text up to the
+// beginning of a key, or nothing.
 func (k *keyBlock) hide(text []byte) []byte {
 	if head := keyHead(text); head > 0 {
 		k.left, k.odd = maxKeyLines, 0
@@ -153,11 +153,11 @@ func (k *keyBlock) hide(text []byte) []byte {
 	return nil
 }
 
-// keyHead returns where the first line of a private key ends that is not all on
-// this line.
+// keyHead returns where the first border of a private key ends, if the key is not
+// complete on this line, or 0.
 func keyHead(text []byte) int {
 	begin := []byte("-----BEGIN ")
-	if !bytes.Contains(text, begin) { // far quicker than LastIndex
+	if !bytes.Contains(text, begin) { // much faster than LastIndex
 		return 0
 	}
 	i := bytes.LastIndex(text, begin)

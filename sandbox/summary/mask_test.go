@@ -8,7 +8,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
-// Secrets of the kinds that a redactor knows: by value, by form, by the name
+// secrets are of the kinds that a redactor finds: by value, by form, by the name
 // before it, short and long.
 var secrets = map[string]string{
 	"value":    "correct-horse/battery staple:90/long",
@@ -17,8 +17,8 @@ var secrets = map[string]string{
 	"password": "https://deploy:Tr0ub4dor-and-3-more@db.example.com/x",
 }
 
-// leaks returns a piece of a secret that a text shows. What is in the open
-// anyway, such as a host's name, does not count.
+// leaks returns a piece of a secret that a text shows. Public pieces, such as a host
+// name, do not count.
 func leaks(text, secret string) string {
 	const piece = 9
 	for i := 0; i+piece <= len(secret); i++ {
@@ -36,8 +36,8 @@ func maskedSummarizer(o Options) *Summarizer {
 	return New(o)
 }
 
-// tellAll returns all that leaves of an output.
-func tellAll(output, cmd string, exit int) string {
+// shownText returns all text of an output that leaves the package.
+func shownText(output, cmd string, exit int) string {
 	s := maskedSummarizer(Options{Cmd: cmd, Budget: 3000})
 	for i := 0; i < len(output); i += 1000 {
 		s.Write([]byte(output[i:min(len(output), i+1000)]))
@@ -46,8 +46,8 @@ func tellAll(output, cmd string, exit int) string {
 	return d.Cmd + "\n" + d.Summary + "\n" + d.Kept
 }
 
-// TestMask puts secrets wherever text is taken from.
-func TestMask(t *testing.T) {
+// Secrets are masked in every part of an output from which text is taken.
+func TestSecretsAreMaskedEverywhere(t *testing.T) {
 	noise := func(lines int) string {
 		var b strings.Builder
 		for i := range lines {
@@ -67,7 +67,7 @@ func TestMask(t *testing.T) {
 			"listing":  strings.Repeat("src/"+secret+"/file.go\n/lib/x/"+secret+"\n", 100),
 		} {
 			for _, exit := range []int{0, 1} {
-				if leak := leaks(tellAll(output, "find", exit), secret); leak != "" {
+				if leak := leaks(shownText(output, "find", exit), secret); leak != "" {
 					t.Errorf("%s, %s, exit %d: %q is shown", name, place, exit, leak)
 				}
 			}
@@ -75,8 +75,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestMaskAtSeams moves secrets over every place where a long line is cut.
-func TestMaskAtSeams(t *testing.T) {
+// The test moves secrets over every position where a long line is cut.
+func TestSecretsAreMaskedAtSeams(t *testing.T) {
 	const trigger, size, margin = 5000, 9000, leastMargin
 	for name, secret := range secrets {
 		for _, seam := range []int{
@@ -85,11 +85,11 @@ func TestMaskAtSeams(t *testing.T) {
 		} {
 			for at := seam - len(secret) - 3; at < seam; at += max(9, len(secret)/7) {
 				if at < trigger+20 && at+len(secret) > trigger {
-					continue // the trigger would tear it
+					continue // the trigger would overwrite a part of it
 				}
 				line := filler[:at] + secret + filler[at+len(secret):]
 				line = line[:trigger] + "fatal error:" + line[trigger+12:]
-				if leak := leaks(tellAll(line+"\nnext\n", "", 1), secret); leak != "" {
+				if leak := leaks(shownText(line+"\nnext\n", "", 1), secret); leak != "" {
 					t.Fatalf("%s at %d: %q is shown", name, at, leak)
 				}
 			}
@@ -99,15 +99,15 @@ func TestMaskAtSeams(t *testing.T) {
 
 var filler = strings.Repeat("words, words; ", 9000/14+1)[:9000]
 
-// TestMaskInSamples moves secrets over the end of what is kept of a line in the
-// middle of the log, of which only its template is known.
-func TestMaskInSamples(t *testing.T) {
+// The test moves secrets over the end of the sample of a line in the middle of the
+// log, of which only the template is stored.
+func TestSecretsAreMaskedInSamples(t *testing.T) {
 	for name, secret := range secrets {
 		for at := 0; at < loudSample+20; at += 19 {
 			for _, word := range []string{"warning:", "version"} {
 				line := word + strings.Repeat(" x", at/2) + " " + secret + strings.Repeat(" y", 300) + "\n"
 				output := strings.Repeat("same\n", 50) + line + strings.Repeat("same\n", 100)
-				if leak := leaks(tellAll(output, "", 1), secret); leak != "" {
+				if leak := leaks(shownText(output, "", 1), secret); leak != "" {
 					t.Fatalf("%s at %d: %q is shown", name, at, leak)
 				}
 			}
@@ -115,8 +115,8 @@ func TestMaskInSamples(t *testing.T) {
 	}
 }
 
-// TestMaskLeavesOpen sees that what is no secret is told with a mask, too.
-func TestMaskLeavesOpen(t *testing.T) {
+// With a mask, summaries still contain text that is not secret.
+func TestMaskLeavesOtherTextUnchanged(t *testing.T) {
 	for _, c := range loadCases(t, "dev") {
 		if got, all := c.score(t, c.masked()); got < all*0.8 {
 			t.Errorf("%s: %v of %v with a mask", c.name, got, all)
@@ -130,9 +130,9 @@ func (c logCase) masked() string {
 	return s.Summary(Exit{Code: c.exit})
 }
 
-// TestMaskPrivateKey sees that no line of a key is told, that what stands
-// around it is, and that a key that never ends does not hide the log.
-func TestMaskPrivateKey(t *testing.T) {
+// No line of a private key is shown, the text around it is, and a key without an end
+// does not hide the rest of the log.
+func TestPrivateKeyIsHidden(t *testing.T) {
 	body := ""
 	for i := range 40 {
 		body += fmt.Sprintf("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAA%018d\n", i)
@@ -149,22 +149,22 @@ func TestMaskPrivateKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			output := strings.Repeat("starting up\n", 30) + tt.key + "the log goes on\n" +
 				strings.Repeat("working on\n", 300) + "error: something of weight\n" + strings.Repeat("working on\n", 100)
-			told := tellAll(output, "", 1)
+			shown := shownText(output, "", 1)
 			for _, line := range []string{body[:45], "00000000000000", "short", "0123"} {
-				if strings.Contains(told, line) {
+				if strings.Contains(shown, line) {
 					t.Errorf("%q is shown", line)
 				}
 			}
-			if !strings.Contains(told, tt.want) {
-				t.Errorf("%q is hidden in:\n%s", tt.want, told)
+			if !strings.Contains(shown, tt.want) {
+				t.Errorf("%q is hidden in:\n%s", tt.want, shown)
 			}
 		})
 	}
 }
 
-// TestMaskBehindRuns puts a value with other characters than keys have behind a run of
-// those, so that the run leads over a seam into the value.
-func TestMaskBehindRuns(t *testing.T) {
+// The test puts a value, with characters that keys do not have, after a run of key
+// characters, so that the run crosses a seam into the value.
+func TestSecretsAreMaskedAfterRuns(t *testing.T) {
 	const value = "zY7gIvEn%vAlUe&42xX=Qr"
 	long := "zY7gIvEn" + strings.Repeat("%vAlUe&42xX= ", 300)
 	for name, secret := range map[string]string{"short": value, "long": strings.TrimSpace(long)} {
@@ -176,7 +176,7 @@ func TestMaskBehindRuns(t *testing.T) {
 					s := New(Options{Mask: r.Text, Longest: r.Longest(), Budget: 3000})
 					fmt.Fprintf(s, "%s\n%s", line, strings.Repeat("ok\n", 300))
 					if d := s.Digest(Exit{Code: 1}); strings.Contains(d.Summary+d.Kept, "vAlUe") || strings.Contains(d.Summary+d.Kept, "zY7gI") {
-						t.Errorf("%s behind %d of %q is shown: %.300q", name, size, run, d.Summary)
+						t.Errorf("%s after %d of %q is shown: %.300q", name, size, run, d.Summary)
 					}
 				}
 			}
@@ -184,7 +184,7 @@ func TestMaskBehindRuns(t *testing.T) {
 	}
 }
 
-// TestMasksAreNotCut sees that a mask which a seam goes through is left out as a whole.
+// A mask that a seam would cut is omitted as a whole.
 func TestMasksAreNotCut(t *testing.T) {
 	m := masker{func(s string) string { return s }, leastMargin}
 	for n := 480; n < 530; n++ {

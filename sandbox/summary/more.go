@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// namesShare is the part of the room that is kept for names of failures where
-// not all that is known of them fits.
+// namesShare is the part of the budget that is reserved for names of failures if not
+// all their messages fit.
 const namesShare = 4
 
-// namesRoom is what to keep of the room for the names of failures.
-func namesRoom(p *picker, list []*failure) int {
+// namesReserve returns how much of the budget to reserve for names of failures.
+func namesReserve(p *picker, list []*failure) int {
 	need, named := 0, 0
 	for _, f := range list {
 		for _, x := range f.parts {
@@ -29,13 +29,13 @@ func namesRoom(p *picker, list []*failure) int {
 	return p.room / namesShare
 }
 
-// takeNames tells the names of the failures that there was no room to tell more
-// of. Those that there is no room for either are at least counted.
-func (s *Summarizer) takeNames(p *picker, list []*failure) {
-	names := p.hidden(list)
+// pickNames lists the names of the failures that are not shown otherwise. It counts the
+// names that do not fit either.
+func (s *Summarizer) pickNames(p *picker, list []*failure) {
+	names := p.unshown(list)
 	text := fmt.Sprintf("%d more failed: ", len(names))
 	if len(s.finder.failures) >= maxFailures {
-		text = "more failed, among them " // how many is not known
+		text = "more failed, among them " // their number is unknown
 	}
 	told := 0
 	for room := p.room - len(text) - len(", …\n"); told < len(names); told++ {
@@ -53,9 +53,9 @@ func (s *Summarizer) takeNames(p *picker, list []*failure) {
 	p.room -= len(text) + 1
 }
 
-// hidden returns the names of failures that no line shown has. A name that is
-// not as it stands in what may be shown of its line has a secret in it.
-func (p *picker) hidden(list []*failure) (names []string) {
+// unshown returns the names of failures that are not in a picked line. It omits a name
+// that masking changes, since it contains a secret.
+func (p *picker) unshown(list []*failure) (names []string) {
 	for _, f := range list {
 		title := f.parts[0]
 		shown := slices.ContainsFunc(p.picks, func(k pick) bool { return k.n == title.n || mentions(k.text, f.name) })
@@ -66,7 +66,7 @@ func (p *picker) hidden(list []*failure) (names []string) {
 	return names
 }
 
-// mentions reports whether a text has a name, and not only one that begins so.
+// mentions reports whether a text contains a name, not only as a prefix of another one.
 func mentions(text, name string) bool {
 	for name != "" {
 		_, rest, found := strings.Cut(text, name)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A pattern that does not compile would say so only when an output needs it.
+// Without this test, a pattern that does not compile would fail at its first use.
 func TestPatternsCompile(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestPatternsCompile(t *testing.T) {
 		}
 		files = append(files, file)
 	}
-	// What is imported plays no part in what a constant is.
+	// Errors of imports do not matter for the values of constants.
 	info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
 	(&types.Config{Error: func(error) {}}).Check("summary", set, files, &info)
 	seen := 0
@@ -45,13 +45,13 @@ func TestPatternsCompile(t *testing.T) {
 			seen++
 			expr := info.Types[call.Args[0]].Value
 			if expr == nil {
-				t.Errorf("%s: a pattern that is no constant", set.Position(call.Pos()))
+				t.Errorf("%s: the pattern is not a constant", set.Position(call.Pos()))
 			} else if _, err := regexp.Compile(constant.StringVal(expr)); err != nil {
 				t.Errorf("%s: %v", set.Position(call.Pos()), err)
 			}
 		}
 	}
 	if seen < 200 {
-		t.Errorf("%d patterns were found, of more than 200", seen)
+		t.Errorf("found only %d patterns, expected more than 200", seen)
 	}
 }

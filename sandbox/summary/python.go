@@ -1,6 +1,6 @@
 package summary
 
-// pythonRules know tracebacks, pytest, unittest, doctest and pip.
+// pythonRules are for tracebacks, pytest, unittest, doctest and pip.
 var pythonRules = []rule{
 	{
 		hints: []string{"traceback (most"}, start: re(`Traceback \(most recent call last\)`), weight: found, reach: 200, inner: true,

@@ -1,6 +1,6 @@
 package summary
 
-// A ring keeps the last lines.
+// A ring stores the last lines.
 type ring struct {
 	texts [ringLines][]byte
 	last  int // the number of the last line
@@ -14,7 +14,7 @@ func (r *ring) add(n int, text []byte) {
 	r.last = n
 }
 
-// at returns a line that is still there.
+// at returns a line if it is still stored.
 func (r *ring) at(n int) (line, bool) {
 	if n < 1 || n > r.last || n <= r.last-ringLines {
 		return line{}, false
@@ -22,5 +22,5 @@ func (r *ring) at(n int) (line, bool) {
 	return line{n, string(r.texts[n%ringLines])}, true
 }
 
-// from returns the first line that is still there.
+// from returns the number of the first stored line.
 func (r *ring) from() int { return max(1, r.last-ringLines+1) }

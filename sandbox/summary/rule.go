@@ -8,50 +8,50 @@ import (
 	"sync"
 )
 
-// A rule says how a tool begins to tell of a failure, and which of the lines
-// behind the first belong to it.
+// A rule describes how a tool reports a failure: its first line, and which of the
+// following lines belong to it.
 type rule struct {
-	hints []string // in lower case, four bytes and more; the first line has one of them
-	start pattern  // the first line; its first group, if any, names the failure
+	hints []string // in lower case, at least four bytes; the first line contains one of them
+	start pattern  // matches the first line; its first group, if any, is the failure's name
 	parts []part
-	stop  pattern // a line that belongs to it no more; nil is an empty line
-	reach int     // so many lines belong to it at most
+	stop  pattern // matches the first line after the failure; nil: an empty line
+	reach int     // maximum number of lines that belong to the failure
 
 	weight  weight
-	inner   bool                        // within a failure that another rule holds, part of that
-	holds   bool                        // what inner rules find belongs to this one
-	retitle bool                        // the first line says more than the first line of a rule before
-	back    func(*ring, string) []piece // finds parts that came before, by the failure's name
+	inner   bool                        // within a failure of a rule with holds, a part of that failure
+	holds   bool                        // failures that inner rules find belong to this one
+	retitle bool                        // the first line replaces the title of an earlier rule
+	back    func(*ring, string) []piece // finds earlier parts by the failure's name
 }
 
 // A part is one kind of line within a failure.
 type part struct {
 	re   pattern
 	role role
-	max  int  // of this role in one failure; 0 is 1, -1 none: the line only belongs to it
-	own  bool // only in the user's code, not in a library's
+	max  int  // maximum number per failure; 0: 1; -1: none, but the line belongs to the failure
+	own  bool // only in the user's code, not in a library
 	last bool // the last such line instead of the first
 	anew bool // of the places before it, only the first counts
 }
 
 type role int
 
-// In the order in which they are worth room.
+// Roles in order of value.
 const (
 	title role = iota
 	message
 	place
 	detail
-	again // another line that is the same but for numbers
+	again // another line that differs only in numbers
 )
 
 type weight int
 
 const (
 	weak   weight = iota // a word of trouble somewhere
-	step                 // what a failure led to: a package, a target, a build that failed
-	logged               // an error that a log tells of
-	found                // a failure as the tool tells it
+	step                 // a consequence of a failure: a failed package, target or build
+	logged               // an error in a log
+	found                // a failure that a tool reports
 )
 
 // rules are tried in this order.
@@ -59,15 +59,15 @@ var rules = slices.Concat(
 	goRules, pythonRules, rustRules, jsRules, javaRules, cRules, scriptRules, infraRules, shellRules,
 )
 
-// A pattern is compiled when it is first asked for: most outputs need few of them, and
-// a program that nobody asks for a summary none.
+// A pattern is compiled at its first use: most outputs need few of them, and most
+// programs write no summary.
 type pattern = func() *regexp.Regexp
 
 func re(expr string) pattern {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// numbered are hints of lists of failures: "1) ", "2) " and so on.
+// numbered are hints for numbered failures: "1) ", "2) " and so on.
 var numbered = func() (hints []string) {
 	for n := 1; n <= 60; n++ {
 		hint := strconv.Itoa(n) + ") "
@@ -79,8 +79,8 @@ var numbered = func() (hints []string) {
 	return hints
 }()
 
-// begins reports whether a line is the first of a failure, and its name. lower
-// is the line in lower case.
+// begins reports whether a line begins a failure, and returns its name. lower is the
+// line in lower case.
 func (r *rule) begins(text, lower string) (name string, ok bool) {
 	if !hasAny(lower, r.hints) {
 		return "", false
@@ -102,7 +102,7 @@ func (r *rule) ends(text string) bool {
 	return r.stop().MatchString(text)
 }
 
-// foreign are marks of lines in a stack trace that are not the user's code.
+// foreign are marks of stack trace lines outside of the user's code.
 var foreign = []string{
 	"node_modules/", "node:", "(internal/", "/go/src/", "/usr/local/go/", "/pkg/mod/", "/vendor/", "/golang/",
 	"site-packages", "dist-packages", "/lib/python", "<frozen", "/rustc/", ".cargo/registry", "at java.", "at javax.", "java.base/",

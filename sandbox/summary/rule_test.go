@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestHints sees that the trigger set can find every rule.
-func TestHints(t *testing.T) {
+// The trigger set finds every rule by its hints.
+func TestTriggersFindEveryRule(t *testing.T) {
 	if len(rules) >= wordBit {
-		t.Fatalf("%d rules, and a rule set has room for %d", len(rules), wordBit)
+		t.Fatalf("there are %d rules, but a rule set holds at most %d", len(rules), wordBit)
 	}
 	for i, r := range rules {
 		if len(r.hints) == 0 {
-			t.Errorf("%v has no hint, and is never tried", r.start)
+			t.Errorf("%v has no hint, so it is never tried", r.start)
 		}
 		for _, h := range r.hints {
 			if len(h) < 4 || h != strings.ToLower(h) {
@@ -24,8 +24,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestPasses has lines that speak of trouble and tell of none.
-func TestPasses(t *testing.T) {
+// Lines with words of trouble that report success are not trouble.
+func TestPassesDistinguishesSuccessFromTrouble(t *testing.T) {
 	for _, quiet := range []string{
 		"--- PASS: TestErrorIsWrapped (0.00s)",
 		"  ✓ fails with exception on bad input (3 ms)",
@@ -37,7 +37,7 @@ func TestPasses(t *testing.T) {
 		"12 passed, 0 failed",
 	} {
 		if !passes(quiet, strings.ToLower(quiet)) {
-			t.Errorf("%q is taken for trouble", quiet)
+			t.Errorf("%q counts as trouble", quiet)
 		}
 	}
 	for _, loud := range []string{
@@ -47,7 +47,7 @@ func TestPasses(t *testing.T) {
 		"Passed by value: undefined: x",
 	} {
 		if passes(loud, strings.ToLower(loud)) {
-			t.Errorf("%q is taken for a pass", loud)
+			t.Errorf("%q counts as success", loud)
 		}
 	}
 }

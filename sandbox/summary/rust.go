@@ -1,6 +1,6 @@
 package summary
 
-// rustRules know rustc, cargo and its tests.
+// rustRules are for rustc, cargo and its tests.
 var rustRules = []rule{
 	{
 		hints: []string{"error: ", "error["}, start: re(`^error(?:\[\w+\])?: (?:could not compile|aborting due to|test failed|\d+ targets? failed)`), weight: step,

@@ -1,6 +1,6 @@
 package summary
 
-// scriptRules know Ruby, PHP, Perl, Lua, Tcl and their test tools.
+// scriptRules are for Ruby, PHP, Perl, Lua, Tcl and their test tools.
 var scriptRules = []rule{
 	{
 		hints: numbered, start: re(`^\s*\d+\) (?:Failure:|Error:|\S.*)$`), weight: found, reach: 30, holds: true,
@@ -38,7 +38,7 @@ var scriptRules = []rule{
 	{hints: []string{" line "}, start: re(`^\S.* at \S+ line \d+(?:, (?:near|<).*)?\.?$`), weight: found},
 }
 
-// lineBefore is what went wrong where a trace has no heading of its own.
+// lineBefore finds the message of a trace without a heading: the line before it.
 func lineBefore(r *ring, _ string) []piece {
 	l, ok := r.at(r.last)
 	if !ok {

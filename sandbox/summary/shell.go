@@ -1,6 +1,6 @@
 package summary
 
-// shellRules know how Unix programs complain: a name, a colon, what is wrong.
+// shellRules are for messages of Unix programs: a name, a colon, the problem.
 var shellRules = []rule{
 	{hints: []string{"conflict"}, start: re(`^CONFLICT \(`), weight: found},
 	{hints: []string{"rejected]", "[remote rej"}, start: re(`^ ! \[(?:remote )?rejected\]`), weight: found, reach: 6,
@@ -10,7 +10,7 @@ var shellRules = []rule{
 		parts: []part{{re: re(`\^-+\^? SC\d+`), role: message, max: 3}},
 	},
 	{
-		// severity: message, perhaps behind the program's name
+		// severity: message, possibly after the program's name
 		hints: []string{"error", "fatal", "err: ", "critical", "failed"}, inner: true, weight: found, reach: 3,
 		start: re(`^\s*(?:[\w./+@-]+(?:\[\d+\])?: )*\[?(?:fatal(?: error)?|error|FATAL|ERROR|Error|Fatal|E|FAILED|CRITICAL|ERR|Failed)\]?(?: \w{0,4}\d{1,5}| \([\w. ]+\))?: *\S`),
 		parts: []part{{re: re(`(?i)^\s*(?:hint|caused by|reason|detail|did you mean|=)\b`), role: detail, max: 2}},

@@ -1,14 +1,15 @@
-// Package summary tells in some hundred bytes what matters in a command's
-// output: how it ended, what failed, where, and what the tool itself counted.
+// Package summary writes a summary of a command's output in a few hundred bytes: how
+// the command ended, what failed, where, and what the tool itself counted.
 //
-// It knows how tools speak: tables of rules, by family, say which lines begin a
-// failure and which of those behind it are its message, its place and its
-// values. It reads the output once, while it streams, and holds some two
-// megabytes whatever the size. It calls no model, and it judges nothing: the
-// verdict is the exit code, and every other word is copied from the output,
-// behind the number of the line that it stands on.
+// It contains rules for the output formats of tools, in tables by family. They say
+// which lines begin a failure, and which of the lines after it are its message, its
+// place and its values. The package reads the output once, while it streams, and uses
+// about two megabytes of memory for output of any size. It calls no model and draws
+// no conclusions: the verdict is the exit code, and all other text is copied from the
+// output, each line after its number.
 //
-// The caller writes the whole output, in order, and asks once, at the end.
+// The caller must write the whole output, in order, and call Summary or Digest at the
+// end.
 package summary
 
 import (
@@ -16,16 +17,16 @@ import (
 	"strings"
 )
 
-// A Summarizer takes output as it streams and tells at the end what matters.
-// Make one with New. It is not safe for use by several goroutines at once.
+// A Summarizer reads output while it streams and summarizes it at the end. Create one
+// with New. It is not safe for concurrent use.
 type Summarizer struct {
 	options Options
 
-	first   []byte // until it is long enough to tell text from binary
+	first   []byte // the beginning, until it is long enough to tell text from binary
 	decided bool
 	ended   bool
 	bytes   int64
-	binary  string // what kind of bytes these are, if they are no text
+	binary  string // the kind of binary data; "" for text
 
 	mask   masker
 	key    keyBlock
@@ -39,24 +40,24 @@ type Summarizer struct {
 	list   listing
 	same   repeat
 
-	weighed []candidate // once the output has ended
+	weighed []candidate // set once the output has ended
 }
 
-// Options say what to summarise, and how short.
+// Options configure a Summarizer.
 type Options struct {
-	Cmd    string // the command line; it helps to know lists of files
-	Budget int    // of the summary, in bytes; 0 is 800
-	Kept   int    // bytes of lines in a Digest; 0 is KeptBytes, which is the most
+	Cmd    string // the command line; it identifies lists of files
+	Budget int    // maximum size of the summary in bytes; 0: 800
+	Kept   int    // maximum bytes of lines in a Digest; 0 or more than KeptBytes: KeptBytes
 
-	// Mask hides secrets in a text; nil hides nothing. It is given lines whole
-	// where that is possible, and must leave alone what it has masked. It is
-	// called from Write, too. All text that leaves has passed through it; private
-	// keys in PEM, of which no line tells that it is a part, are hidden without it.
+	// Mask masks the secrets of a text; nil masks nothing. It gets complete lines if
+	// possible, and must not change masked text. Write may call it too. All text that
+	// leaves the package has passed through it. Private keys in PEM are hidden without
+	// it, since a single line of a key has no recognizable form.
 	Mask func(string) string
 
-	// Longest is how long a secret is at most that Mask knows by more than its
-	// characters, in whatever form it is printed. More of very long lines is held
-	// for it, up to 32 KiB at each cut.
+	// Longest is the maximum length, in any printed form, of the secrets that Mask
+	// cannot recognize by their characters. The Summarizer retains that much more at
+	// each cut of a very long line, up to 32 KiB.
 	Longest int
 }
 
@@ -66,14 +67,14 @@ const defaultBudget = 800
 // minBudget leaves room for the verdict.
 const minBudget = 100
 
-// An Exit is how the command ended. Nothing else decides the verdict.
+// An Exit is how the command ended. It alone decides the verdict.
 type Exit struct {
-	Code     int    // negative where nobody knows it
-	Signal   string // that ended it, such as SIGKILL; may be empty
+	Code     int    // negative: unknown
+	Signal   string // the signal that ended it, such as SIGKILL; may be empty
 	TimedOut bool
 }
 
-// New returns a Summarizer to write to.
+// New returns a Summarizer.
 func New(o Options) *Summarizer {
 	if o.Budget <= 0 {
 		o.Budget = defaultBudget
@@ -89,8 +90,8 @@ func New(o Options) *Summarizer {
 	return s
 }
 
-// headLines are kept from the beginning, for outputs that say there what they
-// are about.
+// headLines is the number of lines retained from the beginning, where some outputs
+// say what they are about.
 const headLines = 20
 
 // Write reads a piece of the output. It never fails. After Summary it does
@@ -113,11 +114,11 @@ func (s *Summarizer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Hidden says that the output has so many bytes more, or fewer, than were
-// written: a mask stands for them.
+// Hidden corrects the size of the output by n bytes, if a mask was written instead of
+// a secret.
 func (s *Summarizer) Hidden(n int) { s.bytes += int64(n) }
 
-// decide tells text from binary by the first bytes, then reads them.
+// decide distinguishes text from binary data by the first bytes, and reads them.
 func (s *Summarizer) decide() {
 	s.decided = true
 	if s.binary = binaryKind(s.first); s.binary == "" {
@@ -129,12 +130,12 @@ func (s *Summarizer) decide() {
 func (s *Summarizer) read(p []byte) {
 	if s.binary == "" {
 		s.json.read(p)
-		s.clean.read(p, s.take, s.again)
+		s.clean.read(p, s.readLine, s.again)
 	}
 }
 
-// take reads one clean line.
-func (s *Summarizer) take(text []byte) {
+// readLine reads one clean line.
+func (s *Summarizer) readLine(text []byte) {
 	s.lines++
 	if s.same.is(text) {
 		s.repeat(text)
@@ -153,35 +154,35 @@ func (s *Summarizer) take(text []byte) {
 	if t != nil && (t.hits >= fewHits || t.louds-t.hits >= fewMisses) {
 		set = ruleSet{}
 	}
-	if s.finder.take(s.lines, text, set) && t != nil {
+	if s.finder.read(s.lines, text, set) && t != nil {
 		t.hits++
 	}
 	s.tail.add(s.lines, text)
 	s.list.add(s.lines, text)
 	s.same.known = !set.any() && s.finder.open == nil && s.key.left == 0 && len(text) == len(whole) && len(s.head) == headLines
 	if s.same.known {
-		s.same.note(text, t, loud)
+		s.same.record(text, t, loud)
 	}
 }
 
-// A repeat is the last line, where that line once more would change nothing but
-// counts. Some commands print one line a million times, and its summary is not to
-// take longer than to print it.
+// A repeat is the last line, if another copy of it changes only counts. Some commands
+// print one line a million times, and to summarize it must not take longer than to
+// print it.
 type repeat struct {
 	known    bool
 	line     []byte
-	template *template // nil where there was no room for it
+	template *template // nil: the line is not counted
 	loud     bool
-	plain    bool // it has come twice, and its raw form is this one
+	plain    bool // the line came twice, and its raw form is the same
 }
 
 func (r *repeat) is(text []byte) bool { return r.known && bytes.Equal(r.line, text) }
 
-func (r *repeat) note(text []byte, t *template, loud bool) {
+func (r *repeat) record(text []byte, t *template, loud bool) {
 	r.line, r.template, r.loud, r.plain = append(r.line[:0], text...), t, loud, false
 }
 
-// repeat takes the last line once more.
+// repeat reads another copy of the last line.
 func (s *Summarizer) repeat(text []byte) {
 	s.same.plain = len(text) <= s.clean.buf.longest() && plain(text)
 	s.count(1)
@@ -189,8 +190,8 @@ func (s *Summarizer) repeat(text []byte) {
 	s.list.add(s.lines, text)
 }
 
-// again takes the last line as often as p begins with it, and returns how many
-// bytes that are.
+// again reads all copies of the last line at the beginning of p, and returns their
+// size.
 func (s *Summarizer) again(p []byte) int {
 	line, n := s.same.line, 0
 	if !s.same.known || !s.same.plain {
@@ -210,7 +211,7 @@ func (s *Summarizer) again(p []byte) int {
 	return n * (len(line) + 1)
 }
 
-// count counts so many repeats, of which the last is the last line.
+// count counts n repeats, the last of which is the current line.
 func (s *Summarizer) count(n int) {
 	if t := s.same.template; t != nil && n > 0 {
 		t.count += n
@@ -221,17 +222,17 @@ func (s *Summarizer) count(n int) {
 	}
 }
 
-// So many loud lines of one template are looked at closely: with a failure in
-// them, and without. More of them tell nothing new, and a log made of errors
-// must not be slow to read.
+// fewHits and fewMisses bound the loud lines of one template that are examined: those
+// with a failure in them and those without. More of them add nothing, and a log full
+// of errors must not be slow to read.
 const (
 	fewHits   = 24
 	fewMisses = 100
 )
 
-// Summary ends the output and tells what matters of it, in at most Budget
-// bytes of valid UTF-8 without control characters. The same output gives the
-// same summary in whatever pieces it was written.
+// Summary ends the output and returns its summary, at most Budget bytes of valid
+// UTF-8 without control characters. It does not depend on the pieces in which the
+// output was written.
 func (s *Summarizer) Summary(exit Exit) string {
 	s.end()
 	verdict := s.verdict(exit)
@@ -243,10 +244,10 @@ func (s *Summarizer) Summary(exit Exit) string {
 		return verdict + ":\n" + text
 	}
 	s.choose(&p, exit)
-	return strings.TrimSuffix(verdict+p.note()+"\n"+p.String(), "\n")
+	return strings.TrimSuffix(verdict+p.countShown()+"\n"+p.String(), "\n")
 }
 
-// end reads what no newline ended. After it, the output is as it is.
+// end reads an incomplete last line and ends the output.
 func (s *Summarizer) end() {
 	if s.ended {
 		return
@@ -254,7 +255,7 @@ func (s *Summarizer) end() {
 	if !s.decided {
 		s.decide()
 	}
-	s.clean.end(s.take)
+	s.clean.end(s.readLine)
 	s.finder.end()
 	s.ended = true
 }

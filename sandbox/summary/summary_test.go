@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSmallOutputs(t *testing.T) {
+func TestSmallOutputIsShownWhole(t *testing.T) {
 	for name, tt := range map[string]struct {
 		output string
 		exit   Exit
@@ -44,7 +44,7 @@ func TestSmallOutputs(t *testing.T) {
 	}
 }
 
-// TestVerdictIsTheExitCode sees that what an output claims changes nothing.
+// Claims in the output do not change the verdict.
 func TestVerdictIsTheExitCode(t *testing.T) {
 	for _, code := range []int{0, 1, 2, 77} {
 		s := New(Options{})
@@ -55,9 +55,9 @@ func TestVerdictIsTheExitCode(t *testing.T) {
 	}
 }
 
-// TestNames sees that failures that there is no room for are named, that none is
-// counted that was shown, and that a secret in a name is not told.
-func TestNames(t *testing.T) {
+// Failures that do not fit are listed by name, shown ones are not counted again, and a
+// name with a secret is omitted.
+func TestFailuresThatDoNotFitAreNamed(t *testing.T) {
 	var log strings.Builder
 	for i := range 15 {
 		fmt.Fprintf(&log, "    ledger_test.go:%d: got %d: the ledger does not balance, and here is a long word about why\n--- FAIL: TestCase%d (0.00s)\n", i, i, i)
@@ -76,22 +76,23 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "hunter22") {
-		t.Errorf("a secret is told:\n%s", text)
+		t.Errorf("a secret is shown:\n%s", text)
 	}
 }
 
-// TestHolds sees that the promises hold for all cases and many budgets.
-func TestHolds(t *testing.T) {
-	budgets := [][]int{{0, 100}, {300, 2000}} // in turns, since all of them take long
+// Every summary and digest is bounded, copied from the output, and independent of the
+// pieces in which it was written.
+func TestSummaryIsBoundedAndVerbatim(t *testing.T) {
+	budgets := [][]int{{0, 100}, {300, 2000}} // alternating, since all of them take too long
 	for i, c := range loadCases(t, "dev") {
 		for _, budget := range budgets[i%len(budgets)] {
-			checkHolds(t, c.output, budget, c.exit, 777)
+			checkPromises(t, c.output, budget, c.exit, 777)
 		}
 	}
 }
 
-// checkHolds writes an output whole and in pieces.
-func checkHolds(t *testing.T, output []byte, budget, code, piece int) {
+// checkPromises writes an output at once and in pieces.
+func checkPromises(t *testing.T, output []byte, budget, code, piece int) {
 	t.Helper()
 	s := New(Options{Budget: budget})
 	s.Write(output)
@@ -129,13 +130,13 @@ var (
 	countNote   = regexp.MustCompile(` \[×\d+, \d+-\d+\]$`)
 )
 
-// checkVerbatim sees that each numbered line is in the output's line of that
-// number, but for … where something is left out.
+// checkVerbatim checks that each numbered line is in the output's line of that number,
+// except for … where a part is omitted.
 func checkVerbatim(t *testing.T, output []byte, text string) {
 	t.Helper()
 	verdict, body, _ := strings.Cut(text, "\n")
 	if strings.HasSuffix(verdict, ":") {
-		return // all of it, as it is
+		return // the whole output
 	}
 	raw := bytes.Split(output, []byte("\n"))
 	for l := range strings.SplitSeq(body, "\n") {
@@ -160,7 +161,7 @@ func checkVerbatim(t *testing.T, output []byte, text string) {
 	}
 }
 
-// slowClean is another way to the clean form of a line, without the bounds.
+// slowClean is another implementation of the clean form of a line, without limits.
 func slowClean(raw []byte) string {
 	raw = escapes.ReplaceAll(raw, nil)
 	var line []byte
@@ -194,7 +195,7 @@ func slowClean(raw []byte) string {
 
 var escapes = regexp.MustCompile(`\x1b\[[^\x40-\xff\x00-\x1f]*(?:[\x40-\x7e]|$)|\x1b[\]PX^_](?s:.*?)(?:\x07|\x1b\\|$)|\x1b[ -/]+[0-~]?|\x1b.|\x1b$`)
 
-// FuzzSummary checks the promises on whatever is written.
+// FuzzSummary checks the promises for any output.
 func FuzzSummary(f *testing.F) {
 	for _, c := range loadCases(f, "dev") {
 		f.Add(c.output[:min(len(c.output), 5000)], 200, 1, 7)
@@ -206,14 +207,14 @@ func FuzzSummary(f *testing.F) {
 		output := bytes.Clone(given)
 		for i, b := range output {
 			if b == 0x1b || b == '\b' || b == '\r' {
-				output[i] = '~' // what these do is told by the table above
+				output[i] = '~' // TestSmallOutputIsShownWhole tests these
 			}
 		}
-		checkHolds(t, output, budget%5000, code, max(1, piece%5000))
+		checkPromises(t, output, budget%5000, code, max(1, piece%5000))
 	})
 }
 
-// mixedLog is a log as services write them: times, ids, some errors.
+// mixedLog returns a log of a service: times, ids, some errors.
 func mixedLog(size int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
@@ -227,7 +228,7 @@ func mixedLog(size int) []byte {
 	return b.Bytes()
 }
 
-// allCases is every output of testdata, one after the other, again and again.
+// allCases returns the outputs of testdata, one after the other, repeatedly.
 func allCases(b *testing.B, size int) []byte {
 	var all []byte
 	for _, set := range []string{"dev", "own"} {
@@ -240,8 +241,8 @@ func allCases(b *testing.B, size int) []byte {
 	return bytes.Repeat(all, size/len(all)+1)
 }
 
-// What a line tells does not depend on whether it is the one before it once more.
-func TestRepeatsAreRead(t *testing.T) {
+// Repeated lines, which have a fast path, give the same result as other lines.
+func TestRepeatedLinesGiveSameDigest(t *testing.T) {
 	lines := []string{
 		"building", "step 7 of 9", "ERROR: no such file: a.c", "--- FAIL: TestThis (0.01s)", "    this_test.go:7: got 1, want 2", "FAIL", "12 passed, 1 failed",
 		"-----BEGIN RSA PRIVATE KEY-----", "MIIEowIBAAKCAQEAtL5jPj1V6WlqgmD2a8gC3Zr4", "-----END RSA PRIVATE KEY-----", "", "a/b/c.go: x", "warning: deprecated", "Traceback (most recent call last):",

@@ -5,17 +5,17 @@ import (
 	"math/bits"
 )
 
-// A template is a set of lines that are the same but for numbers in them.
+// A template is a set of lines that differ only in numbers.
 type template struct {
 	count       int
-	louds       int    // of those, the ones in which there may be a failure
-	hits        int    // of those, the ones in which a rule found one
-	first, last int    // lines
-	sample      string // the first of them
+	louds       int    // lines of these that may contain a failure
+	hits        int    // lines of these in which a rule found one
+	first, last int    // line numbers
+	sample      string // the first line
 }
 
-// templates counts lines by template. Those that came too late for the room
-// are not counted; loud ones have room of their own.
+// templates counts lines by template. The number of templates is bounded: later ones
+// are not counted. Loud ones have a higher bound.
 type templates struct {
 	table map[uint64]*template
 	mask  masker
@@ -30,7 +30,7 @@ const (
 
 func newTemplates(mask masker) templates { return templates{make(map[uint64]*template), mask} }
 
-// add counts a line and returns its template, nil where there is no room.
+// add counts a line and returns its template, or nil if the table is full.
 func (t templates) add(n int, text []byte, loud bool) *template {
 	hash := templateHash(text)
 	e := t.table[hash]
@@ -49,10 +49,10 @@ func (t templates) add(n int, text []byte, loud bool) *template {
 	return e
 }
 
-// of returns the template of a line, nil where it was not counted.
+// of returns the template of a line, or nil if it was not counted.
 func (t templates) of(text string) *template { return t.table[templateHash([]byte(text))] }
 
-// sampleOf is the line, or its beginning, and then masked before it is cut.
+// sampleOf returns the line, or its beginning, masked before it is cut.
 func (t templates) sampleOf(text []byte, loud bool) string {
 	room := quietSample
 	if loud {

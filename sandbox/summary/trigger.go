@@ -1,24 +1,24 @@
 package summary
 
-// A triggerSet finds in one quick pass which rules may have to do with a line:
-// those that have a hint whose first four bytes are in it. It never misses one;
-// the rule itself looks closer.
+// A triggerSet finds in one fast pass the rules that may match a line: those with a
+// hint whose first four bytes are in the line. It never misses a rule; the rule then
+// checks the whole hint.
 type triggerSet struct {
-	bits  [1 << 12]uint64 // one for each four bytes, nearly
+	bits  [1 << 12]uint64 // a hash set of four bytes
 	rules [1 << 11]triggerRules
 }
 
-// triggerRules are the rules of four bytes, at the place of their hash or at the
-// next that was free.
+// triggerRules are the rules of four bytes, at the slot of their hash or the next free
+// one.
 type triggerRules struct {
 	window uint32
 	set    ruleSet
 }
 
-// A ruleSet has a bit for each rule, by its place in rules, and one for words.
+// A ruleSet has a bit for each rule, by its index in rules, and one for words.
 type ruleSet [2]uint64
 
-// wordBit is set where a word of trouble, or one that tools count with, may be.
+// wordBit is the bit for words of trouble and words with which tools count.
 const wordBit = 127
 
 func (s *ruleSet) add(bit int)         { s[bit>>6] |= 1 << (bit & 63) }
@@ -27,11 +27,10 @@ func (s ruleSet) anyRule() bool        { s[1] &^= 1 << (wordBit & 63); return s 
 func (s ruleSet) any() bool            { return s != ruleSet{} }
 func (s ruleSet) or(t ruleSet) ruleSet { return ruleSet{s[0] | t[0], s[1] | t[1]} }
 
-// triggers are made of the rules' own hints, so that no rule can be forgotten.
+// triggers are built from the hints of the rules, so that they cover all rules.
 var triggers = newTriggers()
 
-// wordHints are the beginnings of words that tell of trouble wherever they
-// stand.
+// wordHints are the beginnings of words that suggest trouble in any line.
 var wordHints = []string{
 	"error", "fail", "fatal", "panic", "exception", "warn", "cannot", "can't", "couldn't", "not found",
 	"no such", "undefined", "denied", "refused", "abort", "killed", "segmentation", "timed out", "timeout",
@@ -40,7 +39,7 @@ var wordHints = []string{
 	"overflow", "violat", "corrupt", "mismatch", "unreachable", "unauthorized", "forbidden", "lost:",
 }
 
-// countHints are the beginnings of words that tools count their work with.
+// countHints are the beginnings of words with which tools count their work.
 var countHints = []string{"passed", "passing", "success", "complete", "finished", "total", "listening", "written", "wrote ", "summary"}
 
 func newTriggers() *triggerSet {
@@ -66,7 +65,7 @@ func (t *triggerSet) add(hints []string, bit int) {
 	}
 }
 
-// fold takes one more byte into a window of four; letters lose their case.
+// fold adds a byte to a window of four and ignores the case of letters.
 func fold(w uint32, b byte) uint32 { return w<<8 | uint32(b|0x20) }
 
 func slot(w uint32) uint32 { return w * 0x9e3779b1 >> 14 }
@@ -75,7 +74,7 @@ func (t *triggerSet) has(w uint32) bool {
 	return t.bits[slot(w)>>6]>>(slot(w)&63)&1 != 0
 }
 
-// at returns the entry of four bytes, or the free one where it is to be.
+// at returns the entry of four bytes, or the free entry for them.
 func (t *triggerSet) at(w uint32) *triggerRules {
 	for i := slot(w); ; i++ {
 		e := &t.rules[i%uint32(len(t.rules))]
@@ -85,9 +84,9 @@ func (t *triggerSet) at(w uint32) *triggerRules {
 	}
 }
 
-// in returns the rules that a line may have to do with.
+// in returns the rules that may match a line.
 func (t *triggerSet) in(text []byte) (set ruleSet) {
-	w := uint32(' ') // so that a hint can be of a line's beginning
+	w := uint32(' ') // a hint can begin with a blank to match the beginning of a line
 	for i, b := range text {
 		if w = fold(w, b); t.has(w) && i >= 2 {
 			set = set.or(t.at(w).set)

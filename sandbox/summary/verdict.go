@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// verdict is the first line: how the command ended and how much it said.
+// verdict returns the first line: how the command ended and how much it printed.
 func (s *Summarizer) verdict(exit Exit) string {
 	text := "exit " + strconv.Itoa(exit.Code)
 	if exit.Code < 0 {
@@ -27,7 +27,7 @@ func (s *Summarizer) verdict(exit Exit) string {
 	return text + ", " + size(s.bytes)
 }
 
-// why says in a word what an exit code is known to mean.
+// why returns the known meaning of an exit code.
 func (e Exit) why() string {
 	switch {
 	case e.TimedOut:
@@ -38,7 +38,7 @@ func (e Exit) why() string {
 	return codes[e.Code]
 }
 
-// codes are those that shells and timeout(1) give; above 128 they tell signals.
+// codes are the exit codes of shells and timeout(1); those above 128 denote signals.
 var codes = map[int]string{
 	124: "as timeout has it",
 	126: "cannot be executed",
@@ -58,7 +58,7 @@ var codes = map[int]string{
 	153: "SIGXFSZ, file size limit",
 }
 
-// size writes a number of bytes with the unit that keeps it short.
+// size formats a number of bytes with a suitable unit.
 func size(n int64) string {
 	switch {
 	case n < 1000:

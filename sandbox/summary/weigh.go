@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// A kind is what a line alone seems to tell.
+// A kind classifies a line by its own text.
 type kind int
 
 const (
 	plainLine  kind = iota
 	noise           // advice and decoration
-	resultLine      // what a command made, found or measured
+	resultLine      // a result: something made, found or measured
 	warned
-	doubtful // a word of trouble somewhere in it
-	erred    // an error, by its level
-	tally    // the tool's own count of what went well and what did not
+	doubtful // contains a word of trouble
+	erred    // an error by its log level
+	tally    // the tool's own count of successes and failures
 )
 
-// weigh tells the kind of a line and, among its like, how much it is worth.
+// weigh returns the kind of a line, and its worth among lines of that kind.
 func weigh(text string) (kind, int) {
-	text = beginning(text, lookedAt)
+	text = beginning(text, maxRuleText)
 	lower := strings.ToLower(text)
 	switch {
 	case !worded().MatchString(text) || boilerplate.in(text, lower) || libraryFrame(text):
@@ -52,12 +52,12 @@ func weigh(text string) (kind, int) {
 	return plainLine, 0
 }
 
-// libraryFrame reports a line of a stack trace that is not the user's code.
+// libraryFrame reports whether a line is a stack frame outside of the user's code.
 func libraryFrame(text string) bool {
 	return frame().MatchString(text) && !isOwn(text) || strings.HasPrefix(text, "goroutine ") || strings.HasPrefix(text, "created by ")
 }
 
-// inNameOnly reports whether all words of trouble stand in names of files.
+// inNameOnly reports whether all words of trouble are in file names.
 func inNameOnly(text string) bool {
 	for _, w := range strings.Fields(text) {
 		if trouble().MatchString(w) && !strings.Contains(w, "/") && !fileName().MatchString(w) {
@@ -72,7 +72,7 @@ var (
 	fileName = re(`\.\w{1,5}$`)
 )
 
-// levelOf tells the kind of a log's line by its level, where that is a bad one.
+// levelOf returns the kind of a log line with a level of warning or worse.
 func levelOf(text, lower string) kind {
 	m := level.find(text, lower)
 	switch {
@@ -84,7 +84,7 @@ func levelOf(text, lower string) kind {
 	return erred
 }
 
-// A hinted regexp is tried only where one of its hints, in lower case, is.
+// A hinted regexp is tried only on lines that contain one of its hints, in lower case.
 type hinted struct {
 	hints []string
 	re    pattern
@@ -101,7 +101,7 @@ func (h hinted) find(text, lower string) []string {
 	return h.re().FindStringSubmatch(text)
 }
 
-// count returns how often it matches, up to four times.
+// count returns the number of matches, at most four.
 func (h hinted) count(text, lower string) int {
 	if !hasAny(lower, h.hints) {
 		return 0
@@ -113,7 +113,7 @@ func hasAny(lower string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
 }
 
-// A tally that has more to count is the one of the whole run.
+// tallyWorth ranks a tally by its number of counts: the tally of the whole run has most.
 func tallyWorth(text string) int {
 	return 1 + len(counted().FindAllString(text, 3)) + 2*len(badCount().FindAllString(text, 2)) - 3*len(rateOnly().FindAllString(text, 1))
 }
@@ -129,8 +129,8 @@ var (
 			`|^(?:goos|goarch):|- done$|^::(?:group|endgroup)`),
 	}
 
-	// What counts is in two: the second begins at the line's beginning, and
-	// fails there quickly.
+	// The regexp is split in two: the second part is anchored at the line's beginning and
+	// fails fast.
 	tallyCount = hinted{
 		[]string{"pass", "fail", "error", "problem", "example", "vulnerab", "generated", "lost:", "changed", "newly", "warning", "build ", "tests: "},
 		re(`(?i)\b\d+ (?:\w+ )?(?:passed|failed|failing|passing|failures?|errors?|problems?|examples?|vulnerabilities|warnings? generated)\b` +
@@ -140,7 +140,7 @@ var (
 	tallyLine = re(`(?i)^(?:\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|# (?:tests|pass|fail) \d+|ran \d+ tests?|test result:|(?:OK|FAILED) \(|found \d+ errors?` +
 		`|(?:apply|destroy) complete|plan: \d+|result: (?:fail|pass)|files=\d+, tests=|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|added \d+ packages` +
 		`|\(\d+ rows?\)|(?:insert \d|update|delete|copy) \d+$|collected \d+ items / |\d+ tests? completed)`)
-	tallied  = re(`(?i)tests run:|errors? summary|build fail`) // counts that have a level before them
+	tallied  = re(`(?i)tests run:|errors? summary|build fail`) // tallies with a level before them
 	counted  = re(`\d+`)
 	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b|(?:failures?|errors?|failed)[=:] ?[1-9]`)
 	rateOnly = re(`(?i)snapshots:|^(?:test )?suites?:|test files`)
