@@ -9,10 +9,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// AnthropicURL is where Anthropic's API is.
+// AnthropicURL is the base URL of Anthropic's API.
 const AnthropicURL = "https://api.anthropic.com"
 
-// Anthropic returns a Func that asks a model through the Messages API.
+// Anthropic returns a Func that calls a model through the Messages API.
 func Anthropic(o Options) summary.Func {
 	type text struct {
 		Type string `json:"type"`

@@ -6,23 +6,23 @@ import (
 	"sync"
 )
 
-// A pattern is compiled when it is first wanted: most programs ask no model, and
-// to compile these takes a millisecond.
+// A pattern is compiled at its first use: most programs call no model, and to compile
+// these patterns takes a millisecond.
 type pattern = func() *regexp.Regexp
 
 func re(expr string) pattern {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// What a sentence claims of the whole run. Words between quotes and stars are
-// bare and in lower case when these are matched.
+// Parts of patterns for claims about the whole run. The text to match is in lower case,
+// without quotes and stars.
 const (
 	subject = `(?:command|build|run|job|script|task|process|operation|execution|pipeline|suite|tests|checks|compilation|deployment|installation|it)`
 	verb    = `(?:pass(?:ed|es|ing)?|succeed(?:s|ed|ing)?|successful(?:ly)?|success|worked|works|ok|okay|fine|green|clean(?:ly)?|normally)`
 	trouble = `(?:errors?|failures?|problems?|issues?|faults?|fail(?:ed|ing)?)`
 )
 
-// whole claims are false of a command that failed, whatever else is said.
+// whole matches claims that are always false of a failed command.
 var whole = re(`\b(?:` + strings.Join([]string{
 	`(?:all|every|everything|each)\b(?: [^ ]+){0,7}? ` + verb,
 	subject + ` (?:(?:has|have|had|is|are|was|were|all|now|run|ran|been|being|completed?|finished|ended|exited) ){0,3}` + verb,
@@ -30,25 +30,25 @@ var whole = re(`\b(?:` + strings.Join([]string{
 	`nothing (?:failed|fails|broke|went wrong|is wrong)`,
 }, "|") + `)\b`)
 
-// partial claims may be true of a step, and so of a command that failed. They
-// are taken where the reply says that something failed, too.
+// partial matches claims that may be true of a step of a failed command. They are
+// accepted if the reply also reports a failure.
 var partial = re(`\b(?:succeed(?:s|ed)?|success(?:ful|fully)?|pass(?:ed|es)?|0 ` + trouble + `)\b`)
 
-// denied ends what stands before a claim that is none.
+// denied matches text before a claim that negates it.
 var denied = re(`\b(?:not|never|cannot|neither|nor|unless|until|instead of|expected|should|fails? to|failed to|unable to|only)(?: [^ ]+){0,4} $`)
 
-// counted ends what stands before a claim of some, as in "12 tests passed" and
-// "80% tests passed".
+// counted matches text before a claim that limits it to a number, as in "12 tests
+// passed" and "80% tests passed".
 var counted = re(`\d%? (?:[^ ]+ )?$`)
 
-// admits finds a failure in a text; unmeant is what says that there is none.
+// admits matches reports of a failure; unmeant matches text that denies one.
 var (
 	admits  = re(`\b(?:fail\w*|errors?|crash\w*|panic\w*|abort\w*|killed|timed out|broke\w*|undefined|not found|denied|refused|cannot|could not|unable|exception|fatal|signal|exit\w* (?:with |code |status )*[1-9])\b`)
 	unmeant = re(`\b(?:no|0|zero|without|despite|ignor\w+|any|all)(?: (?:any|the|all|other|apparent))*(?: [^ ]+)? ` + trouble + `\b`)
 )
 
-// successClaim returns the words by which a reply claims that the command
-// succeeded, "" if it does not.
+// successClaim returns the words with which a reply claims that the command succeeded,
+// or "".
 func successClaim(reply string) string {
 	text := bare(reply)
 	honest := admits().MatchString(unmeant().ReplaceAllString(text, ""))
@@ -82,9 +82,8 @@ var (
 	shares    = re(`\b(\d+) ?(?:/|of|out of) ?(?:the )?(\d+)\b`)
 )
 
-// bare brings a reply into the form in which sentences are compared: lower case,
-// one space between words, a semicolon behind each clause, and in words whether
-// a share is the whole.
+// bare normalizes a reply for the patterns: lower case, one space between words, a
+// semicolon after each clause, and "all" or "only some" for fractions.
 func bare(reply string) string {
 	text := strings.NewReplacer("n't", " not", "n’t", " not", "100%", "all").Replace(strings.ToLower(reply))
 	text = shares().ReplaceAllStringFunc(text, func(share string) string {

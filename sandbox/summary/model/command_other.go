@@ -4,7 +4,7 @@ package model
 
 import "os/exec"
 
-// There are no process groups here: the command alone is killed.
+// These systems have no process groups: only the command itself is killed.
 func ownGroup(*exec.Cmd) {}
 
 func endGroup(*exec.Cmd) {}

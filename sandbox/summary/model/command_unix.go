@@ -7,17 +7,17 @@ import (
 	"syscall"
 )
 
-// ownGroup has a command start in a process group of its own, which is killed
-// as a whole when its context ends.
+// ownGroup makes a command start in its own process group, which is killed as a whole
+// when its context ends.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// endGroup kills what a command left behind in its group. While anything is in
-// it, the kernel gives its number to nobody else.
+// endGroup kills the remaining processes of a command's group. The kernel does not
+// reuse the group's number while a process is in it.
 func endGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // mostly there is nothing left
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // mostly the group is empty
 	}
 }

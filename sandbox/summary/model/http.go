@@ -12,25 +12,26 @@ import (
 	"unicode"
 )
 
-// Options say which model of an API is asked, and how it is reached.
+// Options select a model of an API.
 type Options struct {
-	Model   string // as the API calls it
-	BaseURL string // of the API; if empty, the provider's own
-	Key     Key    // some servers want none
+	Model   string // its name in the API
+	BaseURL string // of the API; "": the provider's own
+	Key     Key    // some servers need none
 }
 
-// maxTokens bounds what a model may write. It has been told to write 200 and
-// needs some before that where it thinks first.
+// maxTokens bounds the reply of a model. The prompt asks for 200 tokens, and a model
+// that thinks first needs more.
 const maxTokens = 1024
 
-// maxBody bounds an answer as it is read: a reply, six bytes for one where JSON
-// escapes it, and what an API says around it.
+// maxBody bounds a response: a reply, in which JSON may escape each byte in six, and the
+// text that the API adds.
 const maxBody = 64 << 10
 
-// newClient returns a client that reaches one place and keeps nothing open.
+// newClient returns a client that does not follow redirects and keeps no connection
+// open.
 //
-// A redirect would carry the digest where nobody sent it. Connections are not
-// kept: a summary is wanted now and then, and nobody would close them.
+// A redirect would send the digest to another server. Summaries are too rare to reuse
+// connections, and nothing would close idle ones.
 func newClient(k Key) *http.Client {
 	return &http.Client{Transport: &strict{k, &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -39,9 +40,8 @@ func newClient(k Key) *http.Client {
 	}}}
 }
 
-// strict is a transport that returns good answers alone. An error of an API is
-// read within its bound, a redirect is not followed, and the key is masked in
-// whatever the API says.
+// A strict transport returns only successful responses. It bounds responses, does not
+// follow redirects, and masks the key in error messages of the API.
 type strict struct {
 	key  Key
 	base http.RoundTripper
@@ -58,13 +58,13 @@ func (s *strict) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 == 3 {
-		return nil, fmt.Errorf("it answered with a redirect (%d), which is not followed; is the base URL right?", res.StatusCode)
+		return nil, fmt.Errorf("the server answered with a redirect (%d), which is not followed; check the base URL", res.StatusCode)
 	}
-	body, _ := io.ReadAll(res.Body) // what came in time tells enough
-	return nil, fmt.Errorf("it answered with status %d: %s", res.StatusCode, oneLine(s.key.mask(complaint(body))))
+	body, _ := io.ReadAll(res.Body) // a part of it is enough for a message
+	return nil, fmt.Errorf("the server answered with status %d: %s", res.StatusCode, oneLine(s.key.mask(errorMessage(body))))
 }
 
-// A bounded body ends in an error where it is longer than it may be.
+// A bounded body returns an error if it is too long.
 type bounded struct {
 	io.ReadCloser
 	left int
@@ -72,16 +72,16 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left == 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", maxBody)
+		return 0, fmt.Errorf("the response has more than %d bytes", maxBody)
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	return n, err
 }
 
-// complaint finds the sentence in the body of an error. APIs write
+// errorMessage finds the message in the body of an error. APIs write
 // {"error": {"message": "…"}}, and some servers {"error": "…"}.
-func complaint(body []byte) string {
+func errorMessage(body []byte) string {
 	var answer struct{ Error json.RawMessage }
 	var text string
 	var inner struct{ Message string }
@@ -97,7 +97,7 @@ func complaint(body []byte) string {
 	return string(body)
 }
 
-// An endpoint is the one place of an API that is asked.
+// An endpoint is a URL of an API with its client.
 type endpoint struct {
 	url    string
 	header http.Header // of each request
@@ -111,10 +111,10 @@ func newEndpoint(base, path string, header http.Header, k Key) *endpoint {
 	return &endpoint{strings.TrimRight(base, "/") + path, header, newClient(k), k}
 }
 
-// ask sends one request and decodes its answer. It sends nothing twice.
+// ask sends one request and decodes the response. It does not retry.
 //
-// The two APIs need no more than this. Their SDKs triple the size of the
-// program, and read keys and addresses from the environment.
+// The two APIs need no more than this. Their SDKs would triple the size of the program,
+// and they read keys and addresses from the environment.
 func (e *endpoint) ask(ctx context.Context, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -134,29 +134,29 @@ func (e *endpoint) ask(ctx context.Context, question, answer any) error {
 		err = json.Unmarshal(body, answer)
 	}
 	if err != nil {
-		return e.key.cleanse(fmt.Errorf("read the answer of %s: %w", e.url, err))
+		return e.key.cleanse(fmt.Errorf("read the response of %s: %w", e.url, err))
 	}
 	return nil
 }
 
-// maxComplaint bounds what others say in an error of ours.
-const maxComplaint = 200
+// maxMessage bounds the text of servers and commands in an error.
+const maxMessage = 200
 
-// oneLine makes a text of others fit for a sentence and for a log.
+// oneLine makes a text of a server or command fit for an error and a log.
 func oneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }), " ")
-	if len(text) > maxComplaint {
-		text = strings.ToValidUTF8(text[:maxComplaint], "") + "…"
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}
 	return text
 }
 
-// cleanse makes an error of the transport or decoder, which may repeat what it
-// was given and what it was told, fit for a sentence and for a log.
+// cleanse makes an error of the transport or decoder, which may contain the key or text
+// of the server, fit for an error and a log.
 func (k Key) cleanse(err error) error { return errors.New(oneLine(k.mask(err.Error()))) }
 
-// Reach finds out whether anything answers at the place of an API. It says
-// nothing to it, and any answer will do.
+// Reach checks whether a server answers at the URL of an API. It sends no data, and any
+// response will do.
 func Reach(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Key is what an API wants to see before it answers. The zero Key is none.
+// A Key is the key of an API. The zero Key is none.
 //
-// It is held by a function, so that no way of printing, logging or encoding a
-// value that holds one shows it.
+// Its text is in a function, so that printing, logging or encoding a value that contains
+// a Key does not show it.
 type Key struct{ reveal func() string }
 
 // IsSet reports whether there is a key.
@@ -22,28 +22,28 @@ func (k Key) text() string {
 	return k.reveal()
 }
 
-// maxKey is more than any key has; a file that holds more is another file.
+// maxKey is longer than any key; a longer text is not a key.
 const maxKey = 4 << 10
 
-// NewKey refuses what cannot be a key, without repeating it.
+// NewKey returns a key. Its errors do not contain the text.
 func NewKey(text string) (Key, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
-		return Key{}, errors.New("there is no key in it")
+		return Key{}, errors.New("the key is empty")
 	case len(text) > maxKey:
-		return Key{}, fmt.Errorf("it has more than %d bytes, which no key has", maxKey)
+		return Key{}, fmt.Errorf("a key must have at most %d bytes", maxKey)
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		return Key{}, errors.New("a key is one word of ASCII, and this is not")
+		return Key{}, errors.New("a key must be one word of ASCII characters")
 	}
 	return Key{func() string { return text }}, nil
 }
 
-// maskedRun is how much of a key may show. Some APIs repeat the ends of a wrong
-// one for its owner to recognise.
+// maskedRun is the length from which on a piece of the key is masked. Some APIs repeat
+// the ends of a wrong key so that its owner recognizes it.
 const maskedRun = 8
 
-// mask takes the key, and longer pieces of it, out of a text.
+// mask masks the key, and longer pieces of it, in a text.
 func (k Key) mask(text string) string {
 	key := k.text()
 	if key == "" {

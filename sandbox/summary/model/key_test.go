@@ -7,15 +7,15 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-func TestKeys(t *testing.T) {
+func TestNewKeyRefusesOtherText(t *testing.T) {
 	k, err := NewKey(" sk-1234\n")
 	if err != nil || k.text() != "sk-1234" || !k.IsSet() {
 		t.Errorf("%v, %v", k.text(), err)
 	}
 	for text, want := range map[string]string{
-		"\n":                            "there is no key",
+		"\n":                            "the key is empty",
 		"my sk-1234":                    "one word",
-		strings.Repeat("sk-1234", 1000): "more than 4096 bytes",
+		strings.Repeat("sk-1234", 1000): "at most 4096 bytes",
 	} {
 		if k, err := NewKey(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-1234") || k.IsSet() {
 			t.Errorf("%.20s: %v, want %q", text, err, want)
@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestShorten(t *testing.T) {
+func TestShortenCutsAtLines(t *testing.T) {
 	d := summary.Digest{Cmd: strings.Repeat("é", maxCmd), Kept: strings.Repeat("12: twenty bytes more\n", 1000)}
 	for _, most := range []int{0, 1, 100, 1 << 10, 16 << 10} {
 		short := shorten(d, most)
@@ -37,6 +37,6 @@ func TestShorten(t *testing.T) {
 		}
 	}
 	if d.Kept = "1: a\n2: b\n"; shorten(d, len(d.Kept)).Kept != d.Kept {
-		t.Error("what fits was cut")
+		t.Error("a digest within the limit was cut")
 	}
 }

@@ -1,16 +1,13 @@
-// Package model has a language model write the summary of an output: through
-// the API of Anthropic or OpenAI, or of any server that speaks as one of them,
-// or through a command.
+// Package model lets a language model write the summary of an output: through the API
+// of Anthropic or OpenAI, of any server with a compatible API, or through a command.
 //
-// A model is told of an output what summary.Digest holds, and has no tools. It
-// may be slow, wrong, or under the influence of what it reads, for the output of
-// a command can say anything. So what it writes is checked against the digest
-// and against how the command ended, and thrown away where it says more than
-// they do. This package does not fall back to another summary, mask secrets or
-// call twice.
+// The model gets a summary.Digest and no tools. It may be slow, wrong, or influenced by
+// the output, which can say anything. So the package checks its reply against the
+// digest and the exit of the command, and rejects a reply that claims more. The package
+// does not fall back to another summary, does not mask secrets and does not retry.
 //
-// The caller must have masked the secrets of a digest, must have another summary
-// for when there is none from here, and must never take an exit code from one.
+// The caller must mask the secrets of a digest, must have another summary in case of an
+// error, and must never read an exit code from a reply.
 package model
 
 import (
@@ -25,35 +22,35 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// A Model asks for summaries and vouches for the form of what comes back. It is
-// safe for use by several goroutines; its fields are set before.
+// A Model requests summaries and checks the replies. It is safe for concurrent use. Its
+// fields must not change after the first call.
 type Model struct {
-	Provider  string        // who is said to have written a summary
-	Ask       summary.Func  // returns soon after its context ends; nil where the caller asks, by Question and Accept
-	Timeout   time.Duration // of one call; 0 is DefaultTimeout
-	PerMinute int           // calls at most; 0 is DefaultPerMinute
-	MaxInput  int           // bytes of kept lines that are given away; 0 is summary.KeptBytes
+	Provider  string        // shown as the author of a summary
+	Ask       summary.Func  // must return soon after its context ends; nil: the caller asks, with Question and Accept
+	Timeout   time.Duration // of one call; 0: DefaultTimeout
+	PerMinute int           // maximum number of calls; 0: DefaultPerMinute
+	MaxInput  int           // maximum bytes of kept lines in a prompt; 0: summary.KeptBytes
 
 	quota quota
 }
 
-// What holds where a Model does not say otherwise.
+// Defaults of a Model.
 const (
-	DefaultTimeout   = 5 * time.Second // a reader waits for a summary; the built-in one is there at once
+	DefaultTimeout   = 5 * time.Second // a reader waits for the reply; the built-in summary is ready immediately
 	DefaultPerMinute = 20
 )
 
-// maxReply bounds a summary. One that is asked for in 200 tokens has 800 bytes.
+// maxReply bounds a summary. The prompt asks for 200 tokens, about 800 bytes.
 const maxReply = 4 << 10
 
-// Name is who writes the summaries.
+// Name returns the provider.
 func (m *Model) Name() string { return m.Provider }
 
-// Patience is how long an answer is waited for.
+// Patience returns how long to wait for a reply.
 func (m *Model) Patience() time.Duration { return cmp.Or(m.Timeout, DefaultTimeout) }
 
-// Summarize returns a summary that says nothing which the digest refutes, or an
-// error that says why there is none. It takes no longer than Patience.
+// Summarize returns a summary that does not contradict the digest, or an error. It
+// returns within Patience.
 func (m *Model) Summarize(ctx context.Context, d summary.Digest) (string, error) {
 	err := m.admit()
 	if err != nil {
@@ -66,8 +63,8 @@ func (m *Model) Summarize(ctx context.Context, d summary.Digest) (string, error)
 	return m.Accept(reply, d)
 }
 
-// Question returns what to ask a model that only the caller can reach. It counts
-// as a call.
+// Question returns the prompt for a model that only the caller can reach. It counts as
+// a call.
 func (m *Model) Question(d summary.Digest) (system, user string, err error) {
 	if err := m.admit(); err != nil {
 		return "", "", err
@@ -76,8 +73,7 @@ func (m *Model) Question(d summary.Digest) (system, user string, err error) {
 	return system, user, nil
 }
 
-// Accept returns a reply as it may be shown, or an error that names the rule
-// that it breaks.
+// Accept returns a reply as it may be shown, or an error that names the broken rule.
 func (m *Model) Accept(reply string, d summary.Digest) (string, error) {
 	text, err := accept(reply, d)
 	if err != nil {
@@ -90,20 +86,20 @@ func (m *Model) maxInput() int { return cmp.Or(m.MaxInput, summary.KeptBytes) }
 
 func (m *Model) admit() error {
 	most := cmp.Or(m.PerMinute, DefaultPerMinute)
-	if !m.quota.take(time.Now(), most) {
-		return fmt.Errorf("summary by %s: %d calls in a minute is the limit, and it is reached", m.Provider, most)
+	if !m.quota.admit(time.Now(), most) {
+		return fmt.Errorf("summary by %s: the limit of %d calls in a minute is reached", m.Provider, most)
 	}
 	return nil
 }
 
-// ask bounds a call in time. A summary is worth no crash, so a provider that
-// panics has failed, and no more than that.
+// ask makes a call with a timeout. It returns a panic of the provider as an error: the
+// server must not crash for a summary.
 func (m *Model) ask(ctx context.Context, d summary.Digest) (reply string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.Patience())
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("it panicked: %.200q", fmt.Sprint(p))
+			err = fmt.Errorf("the provider panicked: %.200q", fmt.Sprint(p))
 		}
 	}()
 	reply, err = m.Ask(ctx, d)
@@ -113,13 +109,13 @@ func (m *Model) ask(ctx context.Context, d summary.Digest) (reply string, err er
 	return reply, err
 }
 
-// A quota admits so many calls in any minute.
+// A quota limits the number of calls in any minute.
 type quota struct {
 	mu    sync.Mutex
-	calls []time.Time // of the last minute
+	calls []time.Time // calls of the last minute
 }
 
-func (q *quota) take(now time.Time, most int) bool {
+func (q *quota) admit(now time.Time, most int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.calls = slices.DeleteFunc(q.calls, func(t time.Time) bool { return now.Sub(t) >= time.Minute })

@@ -8,11 +8,11 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// OpenAIURL is where OpenAI's API is.
+// OpenAIURL is the base URL of OpenAI's API.
 const OpenAIURL = "https://api.openai.com/v1"
 
-// OpenAI returns a Func that asks a model through the Chat Completions API,
-// which Ollama, vLLM, LM Studio, llama.cpp and many others speak too.
+// OpenAI returns a Func that calls a model through the Chat Completions API, which
+// Ollama, vLLM, LM Studio, llama.cpp and many others also offer.
 func OpenAI(o Options) summary.Func {
 	type message struct {
 		Role    string `json:"role,omitempty"`
@@ -24,8 +24,8 @@ func OpenAI(o Options) summary.Func {
 		MaxCompletionTokens int       `json:"max_completion_tokens,omitempty"`
 		Messages            []message `json:"messages"`
 	}
-	// OpenAI's newer models refuse the older of these names, and other servers
-	// do not know the newer one.
+	// OpenAI's newer models refuse max_tokens, and other servers do not know
+	// max_completion_tokens.
 	base, asked := o.BaseURL, request{Model: o.Model, MaxTokens: maxTokens}
 	if base == "" {
 		base, asked = OpenAIURL, request{Model: o.Model, MaxCompletionTokens: maxTokens}
@@ -44,7 +44,7 @@ func OpenAI(o Options) summary.Func {
 			return "", err
 		}
 		if len(answer.Choices) == 0 {
-			return "", errors.New("the answer holds no reply")
+			return "", errors.New("the response has no reply")
 		}
 		return answer.Choices[0].Message.Content, nil
 	}

@@ -12,9 +12,9 @@ import (
 //go:embed prompt.txt
 var instructions string
 
-// prompt renders what a model is asked: the instructions, and the digest as
-// data. The data stands between two lines that nobody can have known when the
-// command ran, so nothing in it can pretend to be outside.
+// prompt renders the instructions and, as data, the digest. The data is between two
+// random lines that were unknown when the command ran, so it cannot pretend to be
+// outside of them.
 func prompt(d summary.Digest) (system, user string) {
 	var b strings.Builder
 	border := rand.Text()
@@ -41,8 +41,8 @@ func ending(e summary.Exit) string {
 // maxCmd bounds the command line in a prompt. Some are whole scripts.
 const maxCmd = 2 << 10
 
-// shorten keeps the kept lines of a digest within a number of bytes: some of the
-// first and more of the last, as whole lines.
+// shorten limits the kept lines of a digest to most bytes: some of the first and more of
+// the last, as whole lines.
 func shorten(d summary.Digest, most int) summary.Digest {
 	if len(d.Cmd) > maxCmd {
 		d.Cmd = strings.ToValidUTF8(d.Cmd[:maxCmd], "") + "…"

@@ -16,14 +16,14 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// An api speaks one real wire form, and hands the model's part of it to a test.
+// An api implements one real wire format, and passes the model's part of it to a test.
 type api struct {
 	name string
 	ask  func(Options) summary.Func
 	path string
-	// read checks what only this API has, and returns what the model is asked.
+	// read checks the specifics of this API and returns the prompt.
 	read  func(t *testing.T, h http.Header, body map[string]any) (system, user string)
-	reply string // the answer of the API, with %s where the text goes as JSON
+	reply string // the response of the API, with %s for the text in JSON
 }
 
 var apis = []api{{
@@ -57,7 +57,7 @@ var apis = []api{{
 
 const testKey = "sk-test-0123456789abcdef"
 
-// at walks into decoded JSON.
+// at returns a value within decoded JSON.
 func at[T any](v any, path ...any) (found T) {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -76,7 +76,7 @@ func at[T any](v any, path ...any) (found T) {
 	return found
 }
 
-// write answers as the API does when all is well.
+// write sends a successful response.
 func (a *api) write(w http.ResponseWriter, text string) {
 	quoted, _ := json.Marshal(text)
 	w.Header().Set("Content-Type", "application/json")
@@ -85,7 +85,7 @@ func (a *api) write(w http.ResponseWriter, text string) {
 
 const goodReply = "frob is undefined at main.go:42; the command failed with exit code 1."
 
-// A mishap is what can happen to a question, over HTTP and to a command.
+// A mishap is a behaviour of a provider, over HTTP and as a command.
 type mishap struct {
 	name   string
 	serve  func(a *api, w http.ResponseWriter, r *http.Request)
@@ -106,10 +106,10 @@ func status(code int, body string) func(*api, http.ResponseWriter, *http.Request
 	}
 }
 
-// hang holds a connection until the other side gives up.
+// hang holds a connection until the client closes it.
 func hang(_ *api, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// drip sends an answer that would take for ever.
+// drip sends a response that never ends.
 func drip(a *api, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	for tick := time.Tick(10 * time.Millisecond); ; {
@@ -123,7 +123,7 @@ func drip(a *api, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// slowly answers well, after a while.
+// slowly sends a successful response after a delay.
 func slowly(a *api, w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-time.After(50 * time.Millisecond):
@@ -160,7 +160,7 @@ var mishaps = []mishap{
 	{"a false code", says("exit code 0"), "echo exit code 0", "exit code 0"},
 }
 
-// environment sets what the libraries would read, were they let.
+// environment sets variables that the SDKs of the APIs read.
 func environment(t *testing.T) {
 	for name, value := range map[string]string{
 		"ANTHROPIC_BASE_URL": "http://127.0.0.1:1", "ANTHROPIC_API_KEY": "from-env", "ANTHROPIC_AUTH_TOKEN": "from-env",
@@ -172,21 +172,21 @@ func environment(t *testing.T) {
 	}
 }
 
-// patience is how long a model may take that is to be too slow; one that is to be
-// heard has a busy machine's time.
+// A model that must time out gets shortLimit. One that must answer gets longLimit, which
+// is enough on a busy machine.
 const (
-	patience = 400 * time.Millisecond
-	plenty   = 30 * time.Second
+	shortLimit = 400 * time.Millisecond
+	longLimit  = 30 * time.Second
 )
 
-func TestMishapsOfAPIs(t *testing.T) {
+func TestMishapsOfAPIsAreBoundedErrors(t *testing.T) {
 	environment(t)
 	for _, a := range apis {
 		for _, mishap := range mishaps {
 			t.Run(a.name+"/"+mishap.name, func(t *testing.T) {
 				noLeaks(t)
 				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					io.Copy(io.Discard, r.Body) // before that the server does not see the other side go
+					io.Copy(io.Discard, r.Body) // without this the server does not notice that the client closes
 					mishap.serve(&a, w, r)
 				}))
 				defer server.Close()
@@ -196,7 +196,7 @@ func TestMishapsOfAPIs(t *testing.T) {
 	}
 }
 
-func TestMishapsOfCommands(t *testing.T) {
+func TestMishapsOfCommandsAreBoundedErrors(t *testing.T) {
 	environment(t)
 	for _, mishap := range mishaps {
 		t.Run(mishap.name, func(t *testing.T) {
@@ -208,13 +208,13 @@ func TestMishapsOfCommands(t *testing.T) {
 
 func (m *mishap) check(t *testing.T, ask summary.Func) {
 	t.Helper()
-	model := &Model{Provider: "test", Ask: ask, Timeout: plenty}
+	model := &Model{Provider: "test", Ask: ask, Timeout: longLimit}
 	if strings.HasPrefix(m.want, "no answer") {
-		model.Timeout = patience
+		model.Timeout = shortLimit
 	}
 	start := time.Now()
 	text, err := model.Summarize(t.Context(), failing)
-	if took := time.Since(start); took > plenty/2 {
+	if took := time.Since(start); took > longLimit/2 {
 		t.Errorf("it took %v", took)
 	}
 	switch {
@@ -222,8 +222,8 @@ func (m *mishap) check(t *testing.T, ask summary.Func) {
 		t.Errorf("%q, %v", text, err)
 	case m.want != "" && (err == nil || !strings.Contains(err.Error(), m.want)):
 		t.Errorf("%q, %v, want %q", text, err, m.want)
-	case err != nil && (len(err.Error()) > 2*maxComplaint || strings.ContainsAny(err.Error(), "\n\r\x1b")):
-		t.Errorf("%q is no sentence", err)
+	case err != nil && (len(err.Error()) > 2*maxMessage || strings.ContainsAny(err.Error(), "\n\r\x1b")):
+		t.Errorf("%q is not one short line", err)
 	}
 }
 
@@ -236,8 +236,7 @@ func mustKey(t *testing.T) Key {
 	return k
 }
 
-// noLeaks holds a test to the goroutines, descriptors and children that it
-// began with.
+// noLeaks checks that a test leaves no additional goroutines, descriptors or children.
 func noLeaks(t *testing.T) {
 	count := func() (goroutines, descriptors, children int) {
 		fds, _ := os.ReadDir("/proc/self/fd")
@@ -261,7 +260,7 @@ func noLeaks(t *testing.T) {
 	})
 }
 
-func TestWhatIsAsked(t *testing.T) {
+func TestRequestHasPromptAndNoTools(t *testing.T) {
 	environment(t)
 	for _, a := range apis {
 		t.Run(a.name, func(t *testing.T) {
@@ -286,7 +285,7 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// options reach a server the way that users of an API write its address.
+// options returns the Options for a server, with the base URL as users write it.
 func (a *api) options(t *testing.T, url string) Options {
 	if a.name == "openai" {
 		url += "/v1"
@@ -294,8 +293,7 @@ func (a *api) options(t *testing.T, url string) Options {
 	return Options{Model: "m-1", BaseURL: url, Key: mustKey(t)}
 }
 
-// checkPrompt sees that what the output says stands between the borders, and
-// what we say outside.
+// checkPrompt checks that the output is between the borders, and our text outside.
 func checkPrompt(t *testing.T, system, user string) {
 	t.Helper()
 	if system != instructions || !strings.Contains(system, "do not follow it") {
@@ -320,7 +318,7 @@ func checkPrompt(t *testing.T, system, user string) {
 	}
 }
 
-func TestRefusedConnection(t *testing.T) {
+func TestRefusedConnectionIsAnError(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	for _, a := range apis {
@@ -334,7 +332,7 @@ func TestRefusedConnection(t *testing.T) {
 		t.Error(err)
 	}
 	if err := Reach(t.Context(), server.URL); err == nil {
-		t.Error("nobody was reached")
+		t.Error("Reach succeeded without a server")
 	}
 }
 
@@ -357,8 +355,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// One question is one request, whatever the answer asks for.
-func TestNothingIsRetried(t *testing.T) {
+// The client sends one request, even if the response asks for a retry.
+func TestRequestsAreNotRetried(t *testing.T) {
 	for _, a := range apis {
 		for _, code := range []int{408, 409, 429, 500, 529} {
 			var requests int
@@ -369,7 +367,7 @@ func TestNothingIsRetried(t *testing.T) {
 			}))
 			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
 			if _, err := m.Summarize(t.Context(), failing); err == nil {
-				t.Errorf("%d was an answer", code)
+				t.Errorf("status %d is not an error", code)
 			}
 			server.Close()
 			if requests != 1 {
@@ -379,7 +377,7 @@ func TestNothingIsRetried(t *testing.T) {
 	}
 }
 
-func TestKeyShowsNowhere(t *testing.T) {
+func TestKeyIsNeverShown(t *testing.T) {
 	environment(t)
 	k := mustKey(t)
 	if text := fmt.Sprintf("%v %+v %#v", k, Options{Key: k}, &Options{Key: k}); strings.Contains(text, testKey) {
@@ -391,7 +389,7 @@ func TestKeyShowsNowhere(t *testing.T) {
 	for _, a := range apis {
 		for name, body := range map[string]string{
 			"whole":   "bad key " + testKey,
-			"in part": `{"error":{"message":"bad key ` + testKey[:14] + `*** in ` + strings.Repeat("x", maxComplaint) + `"}}`,
+			"in part": `{"error":{"message":"bad key ` + testKey[:14] + `*** in ` + strings.Repeat("x", maxMessage) + `"}}`,
 			"escaped": `{"error":{"message":"bad key \u0073k-test-0123456789abcdef"}}`,
 			"as type": `{"error":{"message":{"a":"` + testKey + `"}}}`,
 		} {
@@ -406,8 +404,8 @@ func TestKeyShowsNowhere(t *testing.T) {
 	}
 }
 
-// A server of one's own often wants no key.
-func TestNoKeyIsNoKey(t *testing.T) {
+// Some servers need no key.
+func TestNoKeySendsNoHeader(t *testing.T) {
 	environment(t)
 	for _, a := range apis {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -426,7 +424,7 @@ func TestNoKeyIsNoKey(t *testing.T) {
 	}
 }
 
-func TestCommandsEnvironment(t *testing.T) {
+func TestCommandGetsPathAndHomeOnly(t *testing.T) {
 	environment(t)
 	reply, err := Command("env")(t.Context(), failing)
 	if err != nil {
@@ -434,10 +432,10 @@ func TestCommandsEnvironment(t *testing.T) {
 	}
 	for line := range strings.Lines(reply) {
 		if name, _, _ := strings.Cut(line, "="); name != "PATH" && name != "HOME" {
-			t.Errorf("it gets %q", line)
+			t.Errorf("the command gets %q", line)
 		}
 	}
 	if reply, err = Command("head", "-c", "3000")(t.Context(), failing); err != nil || !strings.HasPrefix(reply, instructions) {
-		t.Errorf("it reads %q, %v", reply, err)
+		t.Errorf("the command reads %q, %v", reply, err)
 	}
 }
