@@ -31,3 +31,11 @@ func ExampleSettle() {
 	fmt.Printf("%q\n", excerpt.Settle([]byte("get  10%\rget  50%\rget 100%\ndone\n")))
 	// Output: "\rget 100%\ndone\n"
 }
+
+func ExampleClip() {
+	fmt.Println(excerpt.Clip("short", 10))
+	fmt.Println(excerpt.Clip("grüße an alle", 4))
+	// Output:
+	// short
+	// grü…
+}

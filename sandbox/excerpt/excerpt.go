@@ -263,8 +263,8 @@ func joinEnds(head, gap, tail string) string {
 	return head + gap + tail
 }
 
-// Clip returns s where it has at most so many bytes, or else its first ones, cut
-// between two characters, and "…". What is no UTF-8 at the cut is left out.
+// Clip returns s if it has at most most bytes. Otherwise it returns the first ones, cut
+// between two characters and without invalid UTF-8, and "…".
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 // Commands decides which command lines may run. The zero value allows everything.
@@ -70,13 +72,7 @@ func denied(accept, format string, args ...any) error {
 }
 
 // shorten cuts a long word of a command, so that it does not fill a reply.
-func shorten(text string) string {
-	const most = 100
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func shorten(text string) string { return excerpt.Clip(text, 100) }
 
 // Unlimited reports whether every command may run.
 func (c Commands) Unlimited() bool { return len(c.Allow)+len(c.Deny) == 0 }

@@ -3,6 +3,8 @@ package summary
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 // A template is a set of lines that differ only in numbers.
@@ -61,11 +63,7 @@ func (t templates) sampleOf(text []byte, loud bool) string {
 	if len(text) <= room {
 		return string(text)
 	}
-	line := t.mask.line(string(text))
-	if len(line) <= room {
-		return line
-	}
-	return wholeRunes([]byte(line[:room])) + clip
+	return excerpt.Clip(t.mask.line(string(text)), room)
 }
 
 // templateHash is a hash of a line in which each run of digits, and each

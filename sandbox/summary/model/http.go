@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode"
+
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 // Options select a model of an API.
@@ -144,11 +146,8 @@ const maxMessage = 200
 
 // oneLine makes a text of a server or command fit for an error and a log.
 func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }), " ")
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
-	}
-	return text
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' })
+	return excerpt.Clip(strings.Join(words, " "), maxMessage)
 }
 
 // cleanse makes an error of the transport or decoder, which may contain the key or text

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
@@ -44,9 +45,7 @@ const maxCmd = 2 << 10
 // shorten limits the kept lines of a digest to most bytes: some of the first and more of
 // the last, as whole lines.
 func shorten(d summary.Digest, most int) summary.Digest {
-	if len(d.Cmd) > maxCmd {
-		d.Cmd = strings.ToValidUTF8(d.Cmd[:maxCmd], "") + "…"
-	}
+	d.Cmd = excerpt.Clip(d.Cmd, maxCmd)
 	if len(d.Kept) <= most {
 		return d
 	}
