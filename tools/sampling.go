@@ -22,8 +22,8 @@ type Sampler interface {
 	Question(d summary.Digest) (system, user string, err error)
 	// Accept returns an answer as it may be shown, or the rule that it breaks.
 	Accept(answer string, d summary.Digest) (string, error)
-	// Patience is how long a call waits for an answer.
-	Patience() time.Duration
+	// WaitLimit returns how long a call waits for an answer.
+	WaitLimit() time.Duration
 }
 
 // byClient is who writes such a summary.
@@ -76,7 +76,7 @@ func (s *Set) askModel(ctx context.Context, session sampling, d summary.Digest) 
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Sampler.Patience())
+	ctx, cancel := context.WithTimeout(ctx, s.Sampler.WaitLimit())
 	defer cancel()
 	answer, err := session.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: params})
 	if err != nil {

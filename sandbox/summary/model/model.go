@@ -46,11 +46,11 @@ const maxReply = 4 << 10
 // Name returns the provider.
 func (m *Model) Name() string { return m.Provider }
 
-// Patience returns how long to wait for a reply.
-func (m *Model) Patience() time.Duration { return cmp.Or(m.Timeout, DefaultTimeout) }
+// WaitLimit returns how long to wait for a reply.
+func (m *Model) WaitLimit() time.Duration { return cmp.Or(m.Timeout, DefaultTimeout) }
 
 // Summarize returns a summary that does not contradict the digest, or an error. It
-// returns within Patience.
+// returns within WaitLimit.
 func (m *Model) Summarize(ctx context.Context, d summary.Digest) (string, error) {
 	err := m.admit()
 	if err != nil {
@@ -95,7 +95,7 @@ func (m *Model) admit() error {
 // ask makes a call with a timeout. It returns a panic of the provider as an error: the
 // server must not crash for a summary.
 func (m *Model) ask(ctx context.Context, d summary.Digest) (reply string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, m.Patience())
+	ctx, cancel := context.WithTimeout(ctx, m.WaitLimit())
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -104,7 +104,7 @@ func (m *Model) ask(ctx context.Context, d summary.Digest) (reply string, err er
 	}()
 	reply, err = m.Ask(ctx, d)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %v", m.Patience())
+		err = fmt.Errorf("no answer within %v", m.WaitLimit())
 	}
 	return reply, err
 }
