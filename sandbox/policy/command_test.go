@@ -67,6 +67,12 @@ func decode(t testing.TB, cell string) string {
 	return s
 }
 
+// A trial is a command and a list.
+type trial struct {
+	cmd  string
+	list Commands
+}
+
 // tables are the table of the rules, and that of the options in the manuals of guarded programs.
 var tables = []string{"testdata/policy_dev.tsv", "testdata/policy_manual.tsv"}
 

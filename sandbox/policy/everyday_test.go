@@ -25,7 +25,7 @@ func TestEverydayCommandsAreAllowed(t *testing.T) {
 }
 
 // everyday reads lines of a list and a command.
-func everyday(t testing.TB) (rows []judged) {
+func everyday(t testing.TB) (rows []trial) {
 	t.Helper()
 	f, err := os.Open("testdata/everyday.tsv")
 	if err != nil {
@@ -35,17 +35,11 @@ func everyday(t testing.TB) (rows []judged) {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		list, cmd, ok := strings.Cut(lines.Text(), "\t")
 		if ok && !strings.HasPrefix(list, "#") {
-			rows = append(rows, judged{decode(t, cmd), listOf(list)})
+			rows = append(rows, trial{decode(t, cmd), listOf(list)})
 		}
 	}
 	if len(rows) < 200 {
 		t.Fatalf("found only %d everyday commands", len(rows))
 	}
 	return rows
-}
-
-// judged is a command and the list that checks it.
-type judged struct {
-	cmd  string
-	list Commands
 }

@@ -77,13 +77,13 @@ func gitGlobal(words []word) (given []option, rest []word, err error) {
 	given, rest, err = gitGlobals().parse(words[1:])
 	for _, g := range given {
 		if err == nil {
-			err = judgeGitGlobal(g)
+			err = checkGitGlobal(g)
 		}
 	}
 	return given, rest, err
 }
 
-func judgeGitGlobal(g option) error {
+func checkGitGlobal(g option) error {
 	switch g.name {
 	case "C":
 		if !inWorkspace(g.value) {

@@ -36,7 +36,7 @@ func TestAllowedCommandsStartListedProgramsOnly(t *testing.T) {
 		l := newLab(t)
 		workers.Go(func() {
 			for tr := range trials {
-				l.judge(t, tr)
+				l.check(t, tr)
 			}
 		})
 	}
@@ -86,15 +86,9 @@ func FuzzOracle(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, cmd string) {
 		if tr := (trial{cmd, listOf(readers)}); tr.list.Check(cmd, nil) == nil {
-			l.judge(t, tr)
+			l.check(t, tr)
 		}
 	})
-}
-
-// A trial is a command and a list.
-type trial struct {
-	cmd  string
-	list Commands
 }
 
 // A lab is a root directory with some shells, whose PATH has only shims that log
@@ -217,8 +211,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// judge runs an allowed command in every shell.
-func (l *lab) judge(t testing.TB, tr trial) {
+// check runs an allowed command in every shell.
+func (l *lab) check(t testing.TB, tr trial) {
 	for _, shell := range l.shells {
 		if what := l.unlisted(t, shell, tr); what != "" {
 			t.Errorf("%q is allowed by %q, and %s starts %s", tr.cmd, tr.list.Allow, shell, what)

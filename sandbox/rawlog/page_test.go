@@ -125,7 +125,7 @@ func TestReadCutsHugeLines(t *testing.T) {
 	r = filled(t, strings.Repeat("x", 50_000)+"here"+strings.Repeat("y", 50_000)+"\n")
 	l := read(t, r, Query{From: 1, Most: 1, Match: regexp.MustCompile("here")}).Lines[0]
 	if !bytes.Contains(l.Text, []byte("here")) || int(l.Skipped+l.Omitted)+len(l.Text) != 100_004 || len(l.Text) > matchBytes {
-		t.Errorf("%d bytes, %d before, %d behind: %.50q", len(l.Text), l.Skipped, l.Omitted, l.Text)
+		t.Errorf("%d bytes, %d before, %d after: %.50q", len(l.Text), l.Skipped, l.Omitted, l.Text)
 	}
 }
 

@@ -239,23 +239,25 @@ func TestCreateNeverOpensExistingFiles(t *testing.T) {
 		"a log of the same name": func(path string) error { return os.Link(victim, path) },
 		"a directory":            func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
-		store := newStore(t)
-		if err := store.Check(); err != nil {
-			t.Fatal(err)
-		}
-		if err := block(filepath.Join(store.Dir, "e1.log")); err != nil {
-			t.Skipf("cannot make %s: %v", name, err)
-		}
-		log := store.Create(rawlog.Meta{Exec: "e1"})
-		log.Write(rawlog.Stdout, []byte("lost\n"))
-		log.Close()
-		if s := log.Stats(); log.Path() != "" || s.Lost != 5 || s.Lines != 1 || s.Complete || !strings.Contains(s.Reason, "e1.log") {
-			t.Errorf("%s: path %q, stats %+v", name, log.Path(), s)
-		}
-		wantFile(t, victim, "dear")
-		if _, err := os.Lstat(victim + "2"); err == nil {
-			t.Errorf("%s: the link was followed", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			store := newStore(t)
+			if err := store.Check(); err != nil {
+				t.Fatal(err)
+			}
+			if err := block(filepath.Join(store.Dir, "e1.log")); err != nil {
+				t.Skipf("cannot make %s: %v", name, err)
+			}
+			log := store.Create(rawlog.Meta{Exec: "e1"})
+			log.Write(rawlog.Stdout, []byte("lost\n"))
+			log.Close()
+			if s := log.Stats(); log.Path() != "" || s.Lost != 5 || s.Lines != 1 || s.Complete || !strings.Contains(s.Reason, "e1.log") {
+				t.Errorf("%s: path %q, stats %+v", name, log.Path(), s)
+			}
+			wantFile(t, victim, "dear")
+			if _, err := os.Lstat(victim + "2"); err == nil {
+				t.Errorf("%s: the link was followed", name)
+			}
+		})
 	}
 }
 

@@ -56,22 +56,24 @@ func TestSecretsAreMaskedEverywhere(t *testing.T) {
 		return b.String()
 	}
 	for name, secret := range secrets {
-		for place, output := range map[string]string{
-			"small":    "token is " + secret + "\n",
-			"head":     "using " + secret + "\n" + noise(500),
-			"tail":     noise(500) + "used " + secret + "\n",
-			"failure":  noise(200) + "main.go:3:4: error: cannot log in with " + secret + " here\n" + noise(200),
-			"logged":   noise(200) + "2026-01-01 ERROR refused with " + secret + "\n" + noise(200),
-			"json":     `{"status": "` + strings.Repeat("so ", 40) + secret + `", "message": "` + secret + `", "items": [1, 2]` + strings.Repeat(" ", 3000) + "}",
-			"json key": `{"` + secret + `": [1, 2, 3], "total": 1` + strings.Repeat(" ", 3000) + "}",
-			"listing":  strings.Repeat("src/"+secret+"/file.go\n/lib/x/"+secret+"\n", 100),
-		} {
-			for _, exit := range []int{0, 1} {
-				if leak := leaks(shownText(output, "find", exit), secret); leak != "" {
-					t.Errorf("%s, %s, exit %d: %q is shown", name, place, exit, leak)
+		t.Run(name, func(t *testing.T) {
+			for place, output := range map[string]string{
+				"small":    "token is " + secret + "\n",
+				"head":     "using " + secret + "\n" + noise(500),
+				"tail":     noise(500) + "used " + secret + "\n",
+				"failure":  noise(200) + "main.go:3:4: error: cannot log in with " + secret + " here\n" + noise(200),
+				"logged":   noise(200) + "2026-01-01 ERROR refused with " + secret + "\n" + noise(200),
+				"json":     `{"status": "` + strings.Repeat("so ", 40) + secret + `", "message": "` + secret + `", "items": [1, 2]` + strings.Repeat(" ", 3000) + "}",
+				"json key": `{"` + secret + `": [1, 2, 3], "total": 1` + strings.Repeat(" ", 3000) + "}",
+				"listing":  strings.Repeat("src/"+secret+"/file.go\n/lib/x/"+secret+"\n", 100),
+			} {
+				for _, exit := range []int{0, 1} {
+					if leak := leaks(shownText(output, "find", exit), secret); leak != "" {
+						t.Errorf("%s, %s, exit %d: %q is shown", name, place, exit, leak)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -79,21 +81,23 @@ func TestSecretsAreMaskedEverywhere(t *testing.T) {
 func TestSecretsAreMaskedAtSeams(t *testing.T) {
 	const trigger, size, margin = 5000, 9000, leastMargin
 	for name, secret := range secrets {
-		for _, seam := range []int{
-			headPart, headPart + margin, trigger - windowPart - margin, trigger - windowPart,
-			trigger + windowPart, trigger + windowPart + margin, size - tailPart - margin, size - tailPart,
-		} {
-			for at := seam - len(secret) - 3; at < seam; at += max(9, len(secret)/7) {
-				if at < trigger+20 && at+len(secret) > trigger {
-					continue // the trigger would overwrite a part of it
-				}
-				line := filler[:at] + secret + filler[at+len(secret):]
-				line = line[:trigger] + "fatal error:" + line[trigger+12:]
-				if leak := leaks(shownText(line+"\nnext\n", "", 1), secret); leak != "" {
-					t.Fatalf("%s at %d: %q is shown", name, at, leak)
+		t.Run(name, func(t *testing.T) {
+			for _, seam := range []int{
+				headPart, headPart + margin, trigger - windowPart - margin, trigger - windowPart,
+				trigger + windowPart, trigger + windowPart + margin, size - tailPart - margin, size - tailPart,
+			} {
+				for at := seam - len(secret) - 3; at < seam; at += max(9, len(secret)/7) {
+					if at < trigger+20 && at+len(secret) > trigger {
+						continue // the trigger would overwrite a part of it
+					}
+					line := filler[:at] + secret + filler[at+len(secret):]
+					line = line[:trigger] + "fatal error:" + line[trigger+12:]
+					if leak := leaks(shownText(line+"\nnext\n", "", 1), secret); leak != "" {
+						t.Fatalf("%s at %d: %q is shown", name, at, leak)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -103,15 +107,17 @@ var filler = strings.Repeat("words, words; ", 9000/14+1)[:9000]
 // log, of which only the template is stored.
 func TestSecretsAreMaskedInSamples(t *testing.T) {
 	for name, secret := range secrets {
-		for at := 0; at < loudSample+20; at += 19 {
-			for _, word := range []string{"warning:", "version"} {
-				line := word + strings.Repeat(" x", at/2) + " " + secret + strings.Repeat(" y", 300) + "\n"
-				output := strings.Repeat("same\n", 50) + line + strings.Repeat("same\n", 100)
-				if leak := leaks(shownText(output, "", 1), secret); leak != "" {
-					t.Fatalf("%s at %d: %q is shown", name, at, leak)
+		t.Run(name, func(t *testing.T) {
+			for at := 0; at < loudSample+20; at += 19 {
+				for _, word := range []string{"warning:", "version"} {
+					line := word + strings.Repeat(" x", at/2) + " " + secret + strings.Repeat(" y", 300) + "\n"
+					output := strings.Repeat("same\n", 50) + line + strings.Repeat("same\n", 100)
+					if leak := leaks(shownText(output, "", 1), secret); leak != "" {
+						t.Fatalf("%s at %d: %q is shown", name, at, leak)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 

@@ -322,10 +322,12 @@ func TestRefusedConnectionIsAnError(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	for _, a := range apis {
-		m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
-		if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("%s: %v", a.name, err)
-		}
+		t.Run(a.name, func(t *testing.T) {
+			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
+			if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("%s: %v", a.name, err)
+			}
+		})
 	}
 	m := &Model{Provider: "command", Ask: Command("/no/such/program")}
 	if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "no such file") {
@@ -341,39 +343,43 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
 	defer elsewhere.Close()
 	for _, a := range apis {
-		for _, code := range []int{301, 302, 307, 308} {
-			server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, code))
-			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
-			if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "redirect") {
-				t.Errorf("%s, %d: %v", a.name, code, err)
+		t.Run(a.name, func(t *testing.T) {
+			for _, code := range []int{301, 302, 307, 308} {
+				server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, code))
+				m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
+				if _, err := m.Summarize(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "redirect") {
+					t.Errorf("%s, %d: %v", a.name, code, err)
+				}
+				if err := Reach(t.Context(), server.URL); err != nil {
+					t.Error(err)
+				}
+				server.Close()
 			}
-			if err := Reach(t.Context(), server.URL); err != nil {
-				t.Error(err)
-			}
-			server.Close()
-		}
+		})
 	}
 }
 
 // The client sends one request, even if the response asks for a retry.
 func TestRequestsAreNotRetried(t *testing.T) {
 	for _, a := range apis {
-		for _, code := range []int{408, 409, 429, 500, 529} {
-			var requests int
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				requests++
-				w.Header().Set("X-Should-Retry", "true")
-				w.WriteHeader(code)
-			}))
-			m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
-			if _, err := m.Summarize(t.Context(), failing); err == nil {
-				t.Errorf("status %d is not an error", code)
+		t.Run(a.name, func(t *testing.T) {
+			for _, code := range []int{408, 409, 429, 500, 529} {
+				var requests int
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					requests++
+					w.Header().Set("X-Should-Retry", "true")
+					w.WriteHeader(code)
+				}))
+				m := &Model{Provider: a.name, Ask: a.ask(a.options(t, server.URL))}
+				if _, err := m.Summarize(t.Context(), failing); err == nil {
+					t.Errorf("status %d is not an error", code)
+				}
+				server.Close()
+				if requests != 1 {
+					t.Errorf("%s sent %d requests on %d", a.name, requests, code)
+				}
 			}
-			server.Close()
-			if requests != 1 {
-				t.Errorf("%s sent %d requests on %d", a.name, requests, code)
-			}
-		}
+		})
 	}
 }
 
@@ -408,19 +414,21 @@ func TestKeyIsNeverShown(t *testing.T) {
 func TestNoKeySendsNoHeader(t *testing.T) {
 	environment(t)
 	for _, a := range apis {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization")+r.Header.Get("X-Api-Key") != "" {
-				t.Errorf("headers %v", r.Header)
+		t.Run(a.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization")+r.Header.Get("X-Api-Key") != "" {
+					t.Errorf("headers %v", r.Header)
+				}
+				a.write(w, goodReply)
+			}))
+			o := a.options(t, server.URL)
+			o.Key = Key{}
+			m := &Model{Provider: a.name, Ask: a.ask(o)}
+			if text, err := m.Summarize(t.Context(), failing); text != goodReply {
+				t.Errorf("%q, %v", text, err)
 			}
-			a.write(w, goodReply)
-		}))
-		o := a.options(t, server.URL)
-		o.Key = Key{}
-		m := &Model{Provider: a.name, Ask: a.ask(o)}
-		if text, err := m.Summarize(t.Context(), failing); text != goodReply {
-			t.Errorf("%q, %v", text, err)
-		}
-		server.Close()
+			server.Close()
+		})
 	}
 }
 
