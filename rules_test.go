@@ -67,8 +67,8 @@ var mayImport = map[string][]string{
 	"cmd/warmbox-bench": {"bench/command", "cmd/warmbox/cli"},
 	"cmd/warmbox-agent": {"sandbox/agent"},
 
-	"server": {"sandbox", "tools"},
-	"tools":  {"sandbox", "sandbox/excerpt", "sandbox/summary"},
+	"server": {"sandbox", "tools", "jsonobject"},
+	"tools":  {"sandbox", "sandbox/excerpt", "sandbox/summary", "jsonobject", "spell"},
 	"sandbox": {
 		"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/maskedlog", "sandbox/excerpt", "sandbox/summary",
 		"sandbox/redact", "sandbox/hostpath", "sandbox/hostcode",
@@ -97,6 +97,7 @@ var mayImport = map[string][]string{
 	"bench":                     {},
 	"cmd/warmbox/soak":          {},
 	"filelock":                  {},
+	"jsonobject":                {},
 	"sandbox/boxtest/isolate":   {},
 	"sandbox/boxtest/weekly":    {},
 	"sandbox/docker/enginetest": {},

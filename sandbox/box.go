@@ -191,20 +191,11 @@ func (b *Box) greet(ctx context.Context, r *wire.Reader, env map[string]string, 
 	return known, err
 }
 
-// pairs renders variables in the order of their names.
-func pairs(env map[string]string) []string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		list = append(list, name+"="+env[name])
-	}
-	return list
-}
-
 // Exec starts a command and returns at once, or where too many run, as soon as
 // it can within the command's Patience. ctx bounds the start only; how the run
 // ends is told by the Run. An error means that nothing was started.
 func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	if err := b.authorize(ctx, &c); err != nil {

@@ -98,6 +98,9 @@ type Request struct {
 
 // Start starts a box for an owner, or returns the one of that name that it has.
 func (m *Manager) Start(ctx context.Context, owner Owner, req Request) (box *Box, reused bool, err error) {
+	if err := checkEnv(req.Env, MaxBoxEnv); err != nil {
+		return nil, false, err
+	}
 	if req.Name != "" {
 		release, err := m.claim(ctx, claimKey{owner.all(), req.Name})
 		if err != nil {
@@ -234,9 +237,6 @@ func (m *Manager) spec(req Request) (Spec, error) {
 	spec := m.Defaults
 	var err error
 	if spec.Image, err = m.image(req.Image); err != nil {
-		return spec, err
-	}
-	if err := checkEnv(req.Env); err != nil {
 		return spec, err
 	}
 	if err := denial(m.Commands.CheckEnv(req.Env)); err != nil {

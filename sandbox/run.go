@@ -19,10 +19,6 @@ const (
 	// argument; what is longer the agent feeds to the shell another way.
 	MaxCommand = 1 << 20
 
-	// maxEnv bounds the names and values of all variables of a command. Linux
-	// takes 128 KiB as one, and a quarter of the stack for all.
-	maxEnv = 256 << 10
-
 	// killGrace is the time between SIGTERM and SIGKILL.
 	killGrace = 2 * time.Second
 
@@ -69,7 +65,9 @@ type Size = wire.Size
 // DefaultExcerptSize is how much of a run's output is at hand without its log.
 const DefaultExcerptSize = 8000
 
-func (c Command) check() error {
+// Check returns what is wrong with the command, whatever the box. Exec checks it too; a
+// caller that has to start a box first checks before that.
+func (c Command) Check() error {
 	switch {
 	case strings.TrimSpace(c.Cmd) == "":
 		return Errorf(InvalidArgument, "Give a shell command such as \"ls -la\".", "cmd is empty")
@@ -91,7 +89,7 @@ func (c Command) check() error {
 	if err := checkShell(c.Shell); err != nil {
 		return err
 	}
-	return checkEnv(c.Env)
+	return checkEnv(c.Env, MaxEnv)
 }
 
 // start is the command as its agent is told.
@@ -104,20 +102,6 @@ func (c Command) start() wire.StartBody {
 		env = append([]string{"TERM=dumb"}, env...) // not what a terminal left in the shell
 	}
 	return wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: env, Stdin: c.hasInput(), TTY: c.TTY, Shell: c.Shell}
-}
-
-func checkEnv(env map[string]string) error {
-	size := 0
-	for name, value := range env {
-		size += len(name) + len(value)
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return Errorf(InvalidArgument, "Names have no \"=\" in them, and neither names nor values a NUL byte.", "env has a variable %q that no process can have", name)
-		}
-	}
-	if size > maxEnv {
-		return Errorf(InvalidArgument, "Give large values as stdin or in a file.", "env has %d bytes, more than the %d allowed", size, maxEnv)
-	}
-	return nil
 }
 
 // Status says in one word where a run stands.

@@ -2,21 +2,20 @@ package tools
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/warmbox/warmbox/jsonobject"
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/spell"
 )
 
 // A param is one argument that a tool knows, and where its value goes: a
@@ -36,6 +35,10 @@ func parse(req mcp.CallToolRequest, params []param) error {
 		return err
 	}
 	tool := req.Params.Name
+	if !json.Valid(raw) {
+		var v json.RawMessage
+		return invalid("", "the arguments of %s are not valid JSON: %v", tool, json.Unmarshal(raw, &v))
+	}
 	return eachMember(raw, "the arguments of "+tool, func(name string, value json.RawMessage) error {
 		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
 		if i < 0 {
@@ -64,47 +67,17 @@ func rawArguments(req mcp.CallToolRequest) (json.RawMessage, error) {
 	}
 }
 
-// eachMember calls f for the members of a JSON object in their order, and
-// refuses one that comes twice.
-func eachMember(raw json.RawMessage, what string, f func(name string, value json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return invalid("Give an object such as {\"name\": \"value\"}.", "%s must be an object, got %s", what, show(raw))
+// eachMember calls f for the members of a JSON object in their order. A member that
+// occurs twice is an error. The object is what a sentence calls the arguments.
+func eachMember(object json.RawMessage, what string, f func(name string, value json.RawMessage) error) error {
+	if bytes.TrimLeft(object, " \t\r\n")[0] != '{' {
+		return invalid("Give an object such as {\"name\": \"value\"}.", "%s must be an object, got %s", what, show(object))
 	}
-	seen := map[string]bool{}
-	for dec.More() {
-		key, err := dec.Token()
-		name, ok := key.(string)
-		var value json.RawMessage
-		if err == nil && ok {
-			err = dec.Decode(&value)
-		}
-		if err != nil || !ok {
-			return brokenJSON(what, err)
-		}
-		if seen[name] {
-			return invalid("Give it once.", "%s have %s twice", what, quote(name))
-		}
-		seen[name] = true
-		if err := f(name, value); err != nil {
-			return err
-		}
+	err := jsonobject.Each(object, f)
+	if twice, ok := errors.AsType[*jsonobject.DuplicateError](err); ok {
+		return invalid("Give it once.", "%s have %s twice", what, quote(twice.Name))
 	}
-	return endOfObject(dec, what)
-}
-
-func endOfObject(dec *json.Decoder, what string) error {
-	if _, err := dec.Token(); err != nil {
-		return brokenJSON(what, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return invalid("", "%s are followed by something else", what)
-	}
-	return nil
-}
-
-func brokenJSON(what string, err error) error {
-	return invalid("", "%s are no valid JSON: %v", what, err)
+	return err
 }
 
 // assign puts a value where it belongs, if it is of that kind.
@@ -183,8 +156,8 @@ func unknown(tool, name string, params []param) error {
 	return invalid(hint, "%s has no argument %s", tool, quote(name))
 }
 
-// nearest returns the name that was probably meant, or "": the one that other
-// tools' word for the same thing stands for, or one that is spelt alike.
+// nearest returns the argument that a name probably stands for, or "": the one that
+// other tools call so, one that begins alike, or one that is spelt alike.
 func nearest(name string, names []string) string {
 	plain := plainName(name)
 	if len(plain) > 30 {
@@ -193,16 +166,16 @@ func nearest(name string, names []string) string {
 	if word := synonym(plain); slices.Contains(names, word) {
 		return word
 	}
+	var plains []string
 	for _, n := range names {
-		if p := plainName(n); p == plain || len(plain) > 3 && (strings.HasPrefix(p, plain) || strings.HasPrefix(plain, p)) {
+		p := plainName(n)
+		if p == plain || len(plain) > 3 && (strings.HasPrefix(p, plain) || strings.HasPrefix(plain, p)) {
 			return n
 		}
+		plains = append(plains, p)
 	}
-	best := slices.MinFunc(names, func(a, b string) int {
-		return cmp.Compare(levenshtein.ComputeDistance(plain, plainName(a)), levenshtein.ComputeDistance(plain, plainName(b)))
-	})
-	if levenshtein.ComputeDistance(plain, plainName(best)) <= 1+len(plain)/5 {
-		return best
+	if i := spell.Closest(plain, plains, 1+len(plain)/5); i >= 0 {
+		return names[i]
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 func call(tool, args string) mcp.CallToolRequest {
@@ -73,8 +74,8 @@ func TestParseRefuses(t *testing.T) {
 		`{"cmd":"ls","env":{"A":"1","A":"2"}}`: `the members of env have "A" twice`,
 		`[1]`:                                  `the arguments of exec must be an object, got [1]`,
 		`"ls"`:                                 `the arguments of exec must be an object, got "ls"`,
-		`{"cmd":"ls"} {}`:                      `the arguments of exec are followed by something else`,
-		`{"cmd":"ls"`:                          `the arguments of exec are no valid JSON`,
+		`{"cmd":"ls"} {}`:                      `the arguments of exec are not valid JSON: invalid character '{' after top-level value`,
+		`{"cmd":"ls"`:                          `the arguments of exec are not valid JSON: unexpected end`,
 	} {
 		_, err := parseExec(text)
 		if err == nil {
@@ -100,8 +101,8 @@ func TestParseDecoded(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
-		`{}`:                                    "exec needs the argument cmd",
-		`{"cmd":" \n"}`:                         "exec needs the argument cmd",
+		`{}`:                                    "cmd is empty",
+		`{"cmd":" \n"}`:                         "cmd is empty",
 		`{"cmd":"ls","waitSeconds":601}`:        "waitSeconds must be between 0 and 600, got 601",
 		`{"cmd":"ls","waitSeconds":-1}`:         "waitSeconds must be between 0 and 600, got -1",
 		`{"cmd":"ls","timeoutSeconds":0}`:       "timeoutSeconds must be above 0 and at most 86400, got 0",
@@ -114,6 +115,9 @@ func TestCheck(t *testing.T) {
 		a, err := parseExec(text)
 		if err == nil {
 			err = a.check(defaultMaxBytes)
+		}
+		if err == nil {
+			err = new(Set).command(execCall{ExecArgs: a}, nil, excerpt.Limits{}).Check()
 		}
 		if got := errorText(err); got != want {
 			t.Errorf("%.50s: got %q, want %q", text, got, want)

@@ -249,7 +249,7 @@ func TestChangedOfOneCommand(t *testing.T) {
 func TestErrors(t *testing.T) {
 	c := connect(t, newSet(t))
 	for _, test := range []struct{ tool, args, code, text string }{
-		{"exec", `{}`, "INVALID_ARGUMENT", "exec needs the argument cmd\nhint: Give a shell command, such as {\"cmd\": \"ls -la\"}.\ncode: INVALID_ARGUMENT"},
+		{"exec", `{}`, "INVALID_ARGUMENT", "cmd is empty\nhint: Give a shell command such as \"ls -la\".\ncode: INVALID_ARGUMENT"},
 		{"exec", `{"cmd":"ls","zebra":true}`, "INVALID_ARGUMENT", `exec has no argument "zebra"`},
 		{"exec", `{"cmd":"ls","waitSeconds":"10s"}`, "INVALID_ARGUMENT", `waitSeconds must be a number, got "10s"`},
 		{"exec", `{"cmd":"ls","containerId":"b-none"}`, "BOX_NOT_FOUND", `there is no box "b-none"`},
@@ -257,7 +257,7 @@ func TestErrors(t *testing.T) {
 		{"exec", `{"cmd":"ls","workdir":"/no/such"}`, "INVALID_ARGUMENT", `"/no/such": no such file or directory`},
 		{"exec", `{"cmd":"a\u0000b"}`, "INVALID_ARGUMENT", "NUL"},
 		{"exec", `{"cmd":"ls","env":{"A=B":"1"}}`, "INVALID_ARGUMENT", `"A=B"`},
-		{"exec", `{"cmd":"ls","env":{"A":"` + strings.Repeat("x", maxEnv) + `"}}`, "INVALID_ARGUMENT", "env has 262"},
+		{"exec", `{"cmd":"ls","env":{"A":"` + strings.Repeat("x", sandbox.MaxEnv) + `"}}`, "INVALID_ARGUMENT", "env has 262"},
 		{"exec", `{"cmd":"` + strings.Repeat("x", sandbox.MaxCommand+1) + `"}`, "INVALID_ARGUMENT", "more than the 1048576 allowed"},
 		{"start", `{"name":"a\nb"}`, "INVALID_ARGUMENT", "name must have at most 64 bytes"},
 		{"start", `{"image":"evil:latest"}`, "IMAGE_DENIED", `image "evil:latest" is not on the list`},

@@ -23,10 +23,6 @@ const (
 	// maxTimeout is what a call may ask for: a night's work, not for ever.
 	maxTimeout = 24 * time.Hour
 
-	// maxEnv bounds the variables of a call, written as JSON. With the longest
-	// command they still fit one frame to the agent.
-	maxEnv = 256 << 10
-
 	// maxWorkdir is what Linux takes as a path.
 	maxWorkdir = 4096
 
@@ -99,9 +95,6 @@ func (a *ExecArgs) params() []param {
 
 // check finds what can be found before a box is started for the command.
 func (a *ExecArgs) check(maxBytes int) error {
-	if strings.TrimSpace(a.Cmd) == "" {
-		return invalid(`Give a shell command, such as {"cmd": "ls -la"}.`, "exec needs the argument cmd")
-	}
 	if len(a.Workdir) > maxWorkdir {
 		return invalid("", "workdir has %d bytes, more than the %d of any path", len(a.Workdir), maxWorkdir)
 	}
@@ -118,7 +111,7 @@ func (a *ExecArgs) check(maxBytes int) error {
 	if !a.TTY && (a.Cols != nil || a.Rows != nil) {
 		return invalid("Give tty: true too, or leave them out.", "cols and rows are the size of a terminal, and there is none without tty")
 	}
-	return checkEnv(a.Env, maxEnv)
+	return nil
 }
 
 // size is that of the terminal that the command gets, nil of none.
@@ -134,17 +127,6 @@ func (a *ExecArgs) size() *sandbox.Size {
 		size.Rows = *a.Rows
 	}
 	return &size
-}
-
-func checkEnv(env map[string]string, most int) error {
-	written, err := json.Marshal(env)
-	if err != nil {
-		return err
-	}
-	if len(written) > most {
-		return invalid("Give large values as stdin or in a file.", "env has %d bytes, more than the %d allowed", len(written), most)
-	}
-	return nil
 }
 
 func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -211,18 +193,20 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	if err := args.check(s.maxBytes()); err != nil {
 		return ExecResult{}, err
 	}
-	box, err := s.box(ctx, owner, args.ContainerID, progress)
-	if err != nil {
-		return ExecResult{}, err
-	}
 	wait := s.wait()
 	if args.Background {
 		wait = 0
 	}
-	wait = s.patience(ctx, args.WaitSeconds, wait)
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
-	command.Patience = wait
+	command.Patience = s.patience(ctx, args.WaitSeconds, wait)
+	if err := command.Check(); err != nil {
+		return ExecResult{}, err
+	}
+	box, err := s.box(ctx, owner, args.ContainerID, progress)
+	if err != nil {
+		return ExecResult{}, err
+	}
 	if args.ask && s.Ask > 0 {
 		command.Approve = func(ctx context.Context, denial error) (sandbox.Approval, error) {
 			return s.askUser(ctx, box, args, denial, progress)
@@ -357,9 +341,9 @@ func lastWords(run *sandbox.Run) string {
 	const room = 1000
 	stdout, stderr := run.Output(excerpt.Limits{Whole: room, Cut: room})
 	if line := lastLine(stdout.Text); line != "" {
-		return shorten(line, 120)
+		return excerpt.ClipRunes(line, 120)
 	}
-	return cmp.Or(shorten(lastLine(stderr.Text), 120), string(sandbox.Running))
+	return cmp.Or(excerpt.ClipRunes(lastLine(stderr.Text), 120), string(sandbox.Running))
 }
 
 // lastLine returns the last line of a text that has anything in it, without the
@@ -367,15 +351,4 @@ func lastWords(run *sandbox.Run) string {
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return strings.TrimSpace(strings.TrimPrefix(text[strings.LastIndexByte(text, '\n')+1:], "␍"))
-}
-
-// shorten cuts a line after so many characters.
-func shorten(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n++; n > most {
-			return s[:i] + "…"
-		}
-	}
-	return s
 }

@@ -228,7 +228,7 @@ func (r *ExecResult) lastWord() string {
 	if line == "" {
 		return end + "; no output"
 	}
-	return fmt.Sprintf("%s; last line of %s: %s", end, from, strconv.Quote(shorten(line, 200)))
+	return fmt.Sprintf("%s; last line of %s: %s", end, from, strconv.Quote(excerpt.ClipRunes(line, 200)))
 }
 
 // Text renders the result for a reader who sees nothing else. The first line is

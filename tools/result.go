@@ -47,10 +47,7 @@ func FailureOf(err error) Failure {
 	if e, ok := errors.AsType[*sandbox.Error](err); ok {
 		f.Code, f.Hint = e.Code, e.Hint
 	}
-	if len(f.Error) > maxSentence {
-		f.Error = f.Error[:maxSentence] + "…"
-	}
-	f.Error = excerpt.Inert([]byte(f.Error))
+	f.Error = excerpt.Inert([]byte(excerpt.Clip(f.Error, maxSentence)))
 	return f
 }
 
@@ -109,7 +106,7 @@ func ending(status sandbox.Status, code *int, signal string) string {
 // oneLine renders a stranger's words as one line that does nothing, of so many
 // characters at most.
 func oneLine(s string, most int) string {
-	return shorten(strings.NewReplacer("\n", "␊", "\t", "␉").Replace(excerpt.Inert([]byte(s))), most)
+	return excerpt.ClipRunes(strings.NewReplacer("\n", "␊", "\t", "␉").Replace(excerpt.Inert([]byte(s))), most)
 }
 
 // seconds turns an argument into a duration.

@@ -127,6 +127,18 @@ func TestMaskHidesSecretsAcrossCuts(t *testing.T) {
 	}
 }
 
+func TestClipRunesCountsCharacters(t *testing.T) {
+	for _, test := range []struct {
+		s    string
+		most int
+		want string
+	}{{"", 2, ""}, {"ab", 2, "ab"}, {"abc", 2, "ab…"}, {"漢字", 2, "漢字"}, {"漢字x", 2, "漢字…"}, {"a", 0, "…"}} {
+		if got := ClipRunes(test.s, test.most); got != test.want {
+			t.Errorf("%q to %d characters: %q, want %q", test.s, test.most, got, test.want)
+		}
+	}
+}
+
 func TestClip(t *testing.T) {
 	for _, c := range []struct {
 		in   string
