@@ -32,7 +32,7 @@ var wallClock = map[string]string{
 	"sandbox/protect.go: ModTime":         "compared with itself, to see a change",
 	"sandbox/rawlog/age.go: Round":        "measures how the clock was set",
 	"sandbox/rawlog/index.go: Start":      "for people, and for when output came",
-	"sandbox/rawlog/sweep.go: ModTime":     "an ager knows how the clock was set",
+	"sandbox/rawlog/sweep.go: ModTime":    "an ager knows how the clock was set",
 	"tools/list.go: Format":               "for people",
 	"tools/list.go: UTC":                  "for people",
 }

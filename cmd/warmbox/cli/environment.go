@@ -11,12 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
 // maxEnvironment bounds the variables that the configuration adds to the environment
 // of commands. A box receives them in one message, with those of the start call.
-const maxEnvironment = 12 << 10
+const maxEnvironment = sandbox.MaxDefaultEnv
 
 // environment returns the variables for every command, besides the few that warmbox
 // sets itself: [env] and [secrets.give]. The agent receives them in its first message,
