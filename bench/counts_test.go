@@ -103,7 +103,7 @@ func newCounted(t *testing.T) *counted {
 		Launcher: counting{boxtest.Agent(t), c.stream}, Logs: &rawlog.Store{Dir: c.logs}, Defaults: sandbox.Spec{Spares: 1},
 		Commands: policy.Commands{Deny: []string{"shutdown"}}, Secrets: &redact.Redactor{Values: []string{"a secret that nobody prints"}}, Logger: quiet,
 	}
-	set := tools.Set{Manager: m, Owner: server.Owner, Hurried: server.Hurried, Logger: quiet}
+	set := tools.Set{Manager: m, Owner: server.Owner, NoWait: server.NoWait, Logger: quiet}
 	s := &server.Server{Manager: m, Tools: set.Tools(), Resources: set.Resources(), Version: "1", Logger: quiet}
 	stdin, in := pipe(t)
 	out, stdout := pipe(t)

@@ -33,7 +33,7 @@ func newServer(t testing.TB) *Server { return serverOf(t, tools.Set{}) }
 // serverOf returns one whose tools are set so.
 func serverOf(t testing.TB, set tools.Set) *Server {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
-	set.Manager, set.Owner, set.Hurried = m, Owner, Hurried
+	set.Manager, set.Owner, set.NoWait = m, Owner, NoWait
 	return &Server{Manager: m, Tools: set.Tools(), Resources: set.Resources(), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}
 }
 

@@ -50,12 +50,12 @@ func Owner(ctx context.Context) sandbox.Owner {
 	return localOwner
 }
 
-type hurryKey struct{}
+type noWaitKey struct{}
 
-// Hurried reports whether a call must not wait: too many others do.
-func Hurried(ctx context.Context) bool {
-	hurried, _ := ctx.Value(hurryKey{}).(bool)
-	return hurried
+// NoWait reports whether a call must not wait: too many others do.
+func NoWait(ctx context.Context) bool {
+	noWait, _ := ctx.Value(noWaitKey{}).(bool)
+	return noWait
 }
 
 // A session is a client's stay: the calls that it has under way, which end
@@ -97,7 +97,7 @@ func (s *session) enter(ctx context.Context, most int) (context.Context, func(),
 			"%d calls are under way, and no more are allowed at once", len(s.calls))
 	}
 	if len(s.calls) >= maxPatient {
-		ctx = context.WithValue(ctx, hurryKey{}, true)
+		ctx = context.WithValue(ctx, noWaitKey{}, true)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	n := s.next

@@ -59,7 +59,7 @@ func (s *Set) askUser(ctx context.Context, box *sandbox.Box, call execCall, deni
 	switch {
 	case !now && !asksBack(ctx, offersUser):
 		return "", stays(denial, "The owner lets the user decide, but this client cannot ask its user (MCP elicitation).")
-	case now && s.Hurried != nil && s.Hurried(ctx):
+	case now && s.NoWait != nil && s.NoWait(ctx):
 		return "", stays(denial, "The user was not asked, since too many calls wait.")
 	case !ok:
 		return "", stays(denial, "The user was not asked, since it cannot be shown whole: it is too long, or has characters that are not seen. Make it shorter.")

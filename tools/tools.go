@@ -48,7 +48,7 @@ const (
 type Set struct {
 	Manager  *sandbox.Manager
 	Owner    func(ctx context.Context) sandbox.Owner // whose call this is; nil: one owner for all
-	Hurried  func(ctx context.Context) bool          // whether this call must not wait for a command; nil: none must not
+	NoWait  func(ctx context.Context) bool          // whether this call must not wait for a command; nil: none must not
 	Wait     time.Duration                           // how long exec waits where the call does not say; 0: 45 s
 	Timeout  time.Duration                           // after which a command is killed where the call does not say; 0: 600 s
 	Limits   excerpt.Limits                          // how much output a result shows; 0: 8000 whole, else 4000
@@ -107,7 +107,7 @@ func (s *Set) maxBytes() int          { return cmp.Or(s.MaxBytes, defaultMaxByte
 // seconds.
 func (s *Set) patience(ctx context.Context, asked *float64, otherwise time.Duration) time.Duration {
 	switch {
-	case s.Hurried != nil && s.Hurried(ctx):
+	case s.NoWait != nil && s.NoWait(ctx):
 		return 0
 	case asked != nil:
 		return seconds(*asked)

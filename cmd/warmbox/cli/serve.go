@@ -151,7 +151,7 @@ func newServer(c *Call) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.Owner, set.Hurried = server.Owner, server.Hurried
+	set.Owner, set.NoWait = server.Owner, server.NoWait
 	if c.Config.Commands.OnDeny == "ask" {
 		set.Ask = tools.DefaultAsk
 	}
