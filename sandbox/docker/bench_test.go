@@ -39,7 +39,7 @@ func BenchmarkColdStart(b *testing.B) {
 		{"relay", pathRelay, ""},
 		{"socket with the engine's seccomp", pathSocket, EngineSeccomp},
 	} {
-		l := New(Config{ForcePath: c.path, SeccompProfile: c.seccomp, StateDir: b.TempDir(), CacheDir: b.TempDir()})
+		l := New(Config{Transport: c.path, SeccompProfile: c.seccomp, StateDir: b.TempDir(), CacheDir: b.TempDir()})
 		b.Run(c.name, func(b *testing.B) { benchLaunch(b, l, sandbox.Spec{}) })
 	}
 	covered := sandbox.Spec{Workspace: b.TempDir(), Protect: []string{".git/hooks", ".git/config", ".envrc"}, User: "1000:1000"}
@@ -49,7 +49,7 @@ func BenchmarkColdStart(b *testing.B) {
 		}
 	}
 	b.Run("socket with protected files", func(b *testing.B) {
-		benchLaunch(b, New(Config{ForcePath: pathSocket, StateDir: b.TempDir(), CacheDir: b.TempDir()}), covered)
+		benchLaunch(b, New(Config{Transport: pathSocket, StateDir: b.TempDir(), CacheDir: b.TempDir()}), covered)
 	})
 }
 

@@ -216,7 +216,7 @@ func sh(t *testing.T, b *box, r *wire.Reader, cmd string) (string, int) {
 // paths runs a test for each way to the agent.
 func paths(t *testing.T, test func(t *testing.T, l *Launcher)) {
 	for _, path := range []string{pathSocket, pathRelay} {
-		t.Run(path, func(t *testing.T) { test(t, launcher(t, Config{ForcePath: path})) })
+		t.Run(path, func(t *testing.T) { test(t, launcher(t, Config{Transport: path})) })
 	}
 }
 
@@ -229,8 +229,8 @@ func TestBoxRunsCommandsAndLeavesNothing(t *testing.T) {
 		if want := "agent\n1000\n/workspace\n/home/agent\nfine\n"; out != want || code != 7 {
 			t.Errorf("got %q, exit %d, want %q, exit 7", out, code, want)
 		}
-		if got := b.Place().Path; got != l.config.ForcePath {
-			t.Errorf("path %q, want %q", got, l.config.ForcePath)
+		if got := b.Place().Path; got != l.config.Transport {
+			t.Errorf("path %q, want %q", got, l.config.Transport)
 		}
 		begun := time.Now()
 		if err := b.Close(); err != nil {

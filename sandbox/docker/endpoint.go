@@ -21,8 +21,8 @@ import (
 
 // An endpoint is where an engine may listen.
 type endpoint struct {
-	Host  string // as in DOCKER_HOST
-	Found string // who named it, for people
+	Host   string // as in DOCKER_HOST
+	Origin string // who named it, for people
 
 	certs  string // a directory with ca.pem, cert.pem and key.pem, "" without TLS
 	verify bool   // the engine's certificate
@@ -57,18 +57,18 @@ func named(ep endpoint) ([]endpoint, error) {
 		return []endpoint{ep}, nil
 	case scheme == "ssh":
 		return nil, &sandbox.Error{Code: sandbox.DockerUnavailable,
-			Text: fmt.Sprintf("Cannot use the Docker Engine at %s, from %s: this program does not speak ssh.", clean(ep.Host, 200), ep.Found),
+			Text: fmt.Sprintf("Cannot use the Docker Engine at %s, from %s: this program does not speak ssh.", clean(ep.Host, 200), ep.Origin),
 			Hint: "Forward its socket: ssh -nNT -L /tmp/engine.sock:/var/run/docker.sock HOST, then set DOCKER_HOST=unix:///tmp/engine.sock."}
 	}
 	return nil, &sandbox.Error{Code: sandbox.DockerUnavailable,
-		Text: fmt.Sprintf("%q, from %s, is no address of a Docker Engine.", clean(ep.Host, 200), ep.Found),
+		Text: fmt.Sprintf("%q, from %s, is no address of a Docker Engine.", clean(ep.Host, 200), ep.Origin),
 		Hint: "It looks like unix:///var/run/docker.sock or tcp://host:2376."}
 }
 
 // fromEnv adds the TLS settings that DOCKER_TLS_VERIFY and DOCKER_CERT_PATH
 // make for a host.
 func fromEnv(host, found string) endpoint {
-	ep := endpoint{Host: host, Found: found, certs: os.Getenv("DOCKER_CERT_PATH"), verify: os.Getenv("DOCKER_TLS_VERIFY") != ""}
+	ep := endpoint{Host: host, Origin: found, certs: os.Getenv("DOCKER_CERT_PATH"), verify: os.Getenv("DOCKER_TLS_VERIFY") != ""}
 	if ep.verify && ep.certs == "" {
 		ep.certs = configDir()
 	}
@@ -125,7 +125,7 @@ func readContext(name, found string) (endpoint, error) {
 	if !ok || docker.Host == "" {
 		return endpoint{}, nil
 	}
-	ep := endpoint{Host: docker.Host, Found: found, verify: !docker.SkipTLSVerify}
+	ep := endpoint{Host: docker.Host, Origin: found, verify: !docker.SkipTLSVerify}
 	certs := filepath.Join(configDir(), "contexts", "tls", id, "docker")
 	if entries, err := os.ReadDir(certs); err == nil && len(entries) > 0 {
 		ep.certs = certs
@@ -137,8 +137,8 @@ func readContext(name, found string) (endpoint, error) {
 func usual() []endpoint {
 	if runtime.GOOS == "windows" {
 		return []endpoint{
-			{Host: "npipe:////./pipe/docker_engine", Found: "the usual pipe"},
-			{Host: "npipe:////./pipe/podman-machine-default", Found: "Podman's usual pipe"},
+			{Host: "npipe:////./pipe/docker_engine", Origin: "the usual pipe"},
+			{Host: "npipe:////./pipe/podman-machine-default", Origin: "Podman's usual pipe"},
 		}
 	}
 	sockets := []string{"/var/run/docker.sock"}
@@ -157,7 +157,7 @@ func usual() []endpoint {
 	sockets = append(sockets, "/run/podman/podman.sock")
 	list := make([]endpoint, len(sockets))
 	for i, s := range sockets {
-		list[i] = endpoint{Host: "unix://" + s, Found: "a usual socket"}
+		list[i] = endpoint{Host: "unix://" + s, Origin: "a usual socket"}
 	}
 	return list
 }

@@ -59,7 +59,7 @@ func (l *Launcher) connect(ctx context.Context) (*engine, error) {
 	}
 	e.errands = l.errands
 	l.engine = e
-	l.logger.Debug("engine found", "engine", e.endpoint.Host, "by", e.endpoint.Found, "version", e.info.ServerVersion)
+	l.logger.Debug("engine found", "engine", e.endpoint.Host, "by", e.endpoint.Origin, "version", e.info.ServerVersion)
 	return e, nil
 }
 

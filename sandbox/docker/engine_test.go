@@ -74,15 +74,15 @@ func TestEndpoints(t *testing.T) {
 	}{
 		{name: "nothing", want: rest},
 		{name: "flag", flag: "unix:///x.sock", env: map[string]string{"DOCKER_HOST": "tcp://other:1"}, want: []string{"unix:///x.sock"},
-			first: endpoint{Host: "unix:///x.sock", Found: "the configuration"}},
+			first: endpoint{Host: "unix:///x.sock", Origin: "the configuration"}},
 		{name: "DOCKER_HOST", env: map[string]string{"DOCKER_HOST": "tcp://h:2376", "DOCKER_TLS_VERIFY": "1"}, want: []string{"tcp://h:2376"},
-			first: endpoint{Host: "tcp://h:2376", Found: "DOCKER_HOST", certs: filepath.Join(home, ".docker"), verify: true}},
+			first: endpoint{Host: "tcp://h:2376", Origin: "DOCKER_HOST", certs: filepath.Join(home, ".docker"), verify: true}},
 		{name: "host over context", env: map[string]string{"DOCKER_HOST": "unix:///x", "DOCKER_CONTEXT": "lab", "DOCKER_CERT_PATH": "/c"}, want: []string{"unix:///x"},
-			first: endpoint{Host: "unix:///x", Found: "DOCKER_HOST"}},
+			first: endpoint{Host: "unix:///x", Origin: "DOCKER_HOST"}},
 		{name: "DOCKER_CONTEXT", env: map[string]string{"DOCKER_CONTEXT": "lab"}, want: append([]string{"tcp://lab:2376"}, rest...),
-			first: endpoint{Host: "tcp://lab:2376", Found: `DOCKER_CONTEXT "lab"`, certs: tls}},
+			first: endpoint{Host: "tcp://lab:2376", Origin: `DOCKER_CONTEXT "lab"`, certs: tls}},
 		{name: "current context", config: `{"currentContext":"lab","auths":{}}`, want: append([]string{"tcp://lab:2376"}, rest...),
-			first: endpoint{Host: "tcp://lab:2376", Found: `the current docker context "lab"`, certs: tls}},
+			first: endpoint{Host: "tcp://lab:2376", Origin: `the current docker context "lab"`, certs: tls}},
 		{name: "default context", config: `{"currentContext":"default"}`, want: rest},
 		{name: "broken config", config: `{{{`, want: rest},
 		{name: "no such context", env: map[string]string{"DOCKER_CONTEXT": "gone"}, fails: "docker context ls"},
@@ -206,7 +206,7 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", got)
-	if got.Endpoint == "" || got.Version == "" || got.OS != "linux" || got.CPUs < 1 || got.Memory < 1 || !got.HasImage || got.Path == "" {
+	if got.Endpoint == "" || got.Version == "" || got.OS != "linux" || got.CPUs < 1 || got.Memory < 1 || !got.HasImage || got.Transport == "" {
 		t.Errorf("something is missing: %+v", got)
 	}
 }

@@ -183,7 +183,7 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	}
 	// What this one asks for in vain the engine can make later: on the other path
 	// it misses what lay on the host.
-	late := launcher(t, Config{ForcePath: pathRelay})
+	late := launcher(t, Config{Transport: pathRelay})
 	workspace := t.TempDir()
 	if err := os.Chmod(workspace, 0o777); err != nil {
 		t.Fatal(err)

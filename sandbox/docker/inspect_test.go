@@ -164,7 +164,7 @@ func TestBoxMeetsTheBenchmarks(t *testing.T) {
 			mounts = append(mounts, text)
 		}
 		slices.Sort(mounts)
-		if diff := cmp.Diff(mountsOfABox[l.config.ForcePath], mounts); diff != "" {
+		if diff := cmp.Diff(mountsOfABox[l.config.Transport], mounts); diff != "" {
 			t.Errorf("mounts (- want, + got):\n%s", diff)
 		}
 	})

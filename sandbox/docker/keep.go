@@ -175,7 +175,7 @@ func (l *Launcher) Detached(ctx context.Context) ([]sandbox.Detached, error) {
 	var list []sandbox.Detached
 	for _, s := range all {
 		if s.waits() {
-			list = append(list, sandbox.Detached{ID: s.ID, Started: s.Started, Persistent: *s.Keep})
+			list = append(list, sandbox.Detached{ID: s.ID, Started: s.Started, Persistent: *s.Persistent})
 		}
 	}
 	return list, nil
@@ -219,7 +219,7 @@ func (l *Launcher) redial(ctx context.Context, e *engine, id string) (*box, erro
 	}
 	b := l.newBox(e, id)
 	b.container, b.place, b.workspace = s.Container, s.note.Place, s.workspace
-	if err := l.take(ctx, b, *s.Keep); err != nil {
+	if err := l.take(ctx, b, *s.Persistent); err != nil {
 		return nil, err
 	}
 	if err = b.watch(ctx); err == nil {
@@ -244,17 +244,17 @@ func (b *box) again(ctx context.Context, relayUser string) (err error) {
 }
 
 // find returns a kept box of this host.
-func (l *Launcher) find(ctx context.Context, e *engine, id string) (Standing, error) {
+func (l *Launcher) find(ctx context.Context, e *engine, id string) (BoxInfo, error) {
 	all, err := l.boxes(ctx, e)
 	if err != nil {
-		return Standing{}, err
+		return BoxInfo{}, err
 	}
 	for _, s := range all {
-		if s.ID == id && s.Keep != nil && s.Running {
+		if s.ID == id && s.Persistent != nil && s.Running {
 			return s, nil
 		}
 	}
-	return Standing{}, sandbox.Errorf(sandbox.BoxGone, "Start another one.", "box %s, which was kept, %w", clean(id, maxLabel), errEnded)
+	return BoxInfo{}, sandbox.Errorf(sandbox.BoxGone, "Start another one.", "box %s, which was kept, %w", clean(id, maxLabel), errEnded)
 }
 
 var errEnded = errors.New("has ended")

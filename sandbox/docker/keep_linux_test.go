@@ -20,7 +20,7 @@ import (
 // the other.
 func patient(t *testing.T) *Launcher {
 	t.Helper()
-	l := launcher(t, Config{ForcePath: pathSocket})
+	l := launcher(t, Config{Transport: pathSocket})
 	swap(t, l, pathSocket, "patient")
 	return l
 }
@@ -260,7 +260,7 @@ func TestNobodyIsKept(t *testing.T) {
 }
 
 func TestKeptNamesAreBounded(t *testing.T) {
-	l := launcher(t, Config{ForcePath: pathSocket})
+	l := launcher(t, Config{Transport: pathSocket})
 	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Persistent: &sandbox.Persistent{Name: strings.Repeat("x", 300), ReattachTimeout: time.Hour}})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument {
 		t.Errorf("got %v", err)
@@ -396,7 +396,7 @@ func TestKeptBoxEndsWithItsTime(t *testing.T) {
 
 // While a program waits for the agent of a kept box, commands in it can knock too.
 func TestStrangersDoNotComeBackAsTheAgent(t *testing.T) {
-	l := launcher(t, Config{ForcePath: pathSocket})
+	l := launcher(t, Config{Transport: pathSocket})
 	b := keep(t, l, "kept", time.Hour)
 	h := greetKept(t, b, time.Hour, false)
 	crowd := wire.ID{1}

@@ -74,7 +74,7 @@ func TestWorkingSocketIsRemembered(t *testing.T) {
 }
 
 func TestStrangersDoNotPassForTheAgent(t *testing.T) {
-	l := launcher(t, Config{ForcePath: pathSocket})
+	l := launcher(t, Config{Transport: pathSocket})
 	swap(t, l, pathSocket, "crowded")
 	b := launch(t, l, sandbox.Spec{})
 	io.WriteString(b, "!")
@@ -87,7 +87,7 @@ func TestStrangersDoNotPassForTheAgent(t *testing.T) {
 func TestBoxThatEndsEarlySaysWhy(t *testing.T) {
 	for _, path := range []string{pathSocket, pathRelay} {
 		t.Run(path, func(t *testing.T) {
-			l := launcher(t, Config{ForcePath: path})
+			l := launcher(t, Config{Transport: path})
 			swap(t, l, path, "crash")
 			ended := endOf(t, l)
 			if ended.ExitCode != 3 || !strings.HasPrefix(ended.Stderr, "line 11\n") || !strings.HasSuffix(ended.Stderr, "line 60") {
@@ -150,7 +150,7 @@ func TestCloseIsIdempotentAndWakesReaders(t *testing.T) {
 }
 
 func TestGivenUpLaunchLeavesNothing(t *testing.T) {
-	l := launcher(t, Config{ForcePath: pathSocket})
+	l := launcher(t, Config{Transport: pathSocket})
 	swap(t, l, pathSocket, "silent")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -168,7 +168,7 @@ func TestGivenUpLaunchLeavesNothing(t *testing.T) {
 
 func TestCommandsCannotReachTheStream(t *testing.T) {
 	t.Run(pathSocket, func(t *testing.T) {
-		l := launcher(t, Config{ForcePath: pathSocket})
+		l := launcher(t, Config{Transport: pathSocket})
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
 		out, _ := sh(t, b, r, `ls -A /run/warmbox; touch /run/warmbox/agent.sock; rm -rf /run/warmbox 2>&1; cat /opt/warmbox/agent 2>/dev/null | wc -c`)
@@ -177,7 +177,7 @@ func TestCommandsCannotReachTheStream(t *testing.T) {
 		}
 	})
 	t.Run(pathRelay, func(t *testing.T) {
-		l := launcher(t, Config{ForcePath: pathRelay})
+		l := launcher(t, Config{Transport: pathRelay})
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
 		out, _ := sh(t, b, r, `python3 -c '`+dialAbstract+`'
@@ -207,7 +207,7 @@ print("connected, read", s.recv(1))`
 // Before the relay comes the agent listens. Nothing of a box runs then, but if
 // it did it would be turned away.
 func TestListeningAgentTurnsStrangersAway(t *testing.T) {
-	l := launcher(t, Config{ForcePath: pathRelay})
+	l := launcher(t, Config{Transport: pathRelay})
 	e, err := l.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestOwnWorkspaceIsKeptIfUsed(t *testing.T) {
 
 // An engine that cannot see our files still gives a box, all of it in volumes.
 func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
-	l := launcher(t, Config{ForcePath: pathRelay})
+	l := launcher(t, Config{Transport: pathRelay})
 	e, err := l.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ type Config struct {
 	SeccompProfile string   // a file that replaces our profile; EngineSeccomp keeps the engine's own
 	StateDir       string   // workspaces of boxes that were given none; "" is warmbox in the user's state directory
 	CacheDir       string   // agents and what was learnt about images; "" is warmbox in the user's cache directory
-	ForcePath      string   // "socket" or "relay" instead of what works
+	Transport      string   // "socket" or "relay" instead of what works
 	Writable       []string // what of the host boxes can write, for other programs of this user to know
 	Logger         *slog.Logger
 }

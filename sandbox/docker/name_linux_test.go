@@ -14,7 +14,7 @@ import (
 // Of several programs that ask for a name at once one has the box: it is started
 // once, and later given back to one. The others are told who has it.
 func TestOneProgramHasAName(t *testing.T) {
-	l := launcher(t, Config{ForcePath: pathSocket})
+	l := launcher(t, Config{Transport: pathSocket})
 	ask := func() (m *sandbox.Manager, box *sandbox.Box, reused bool) {
 		t.Helper()
 		type answer struct {

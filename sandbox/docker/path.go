@@ -22,8 +22,8 @@ const pathLife = 24 * time.Hour
 // one.
 func (l *Launcher) path(e *engine) (path string, sure bool) {
 	switch {
-	case l.config.ForcePath != "":
-		return l.config.ForcePath, true
+	case l.config.Transport != "":
+		return l.config.Transport, true
 	case !canSocket || !strings.HasPrefix(e.endpoint.Host, "unix://"):
 		return pathRelay, true
 	}
@@ -53,7 +53,7 @@ func (l *Launcher) rememberedPath(e *engine) string {
 // rememberPath notes that a path worked. One that was forced proves nothing,
 // and a relay after sockets had worked was an accident.
 func (l *Launcher) rememberPath(e *engine, path string) {
-	if l.config.ForcePath != "" || l.rememberedPath(e) != "" {
+	if l.config.Transport != "" || l.rememberedPath(e) != "" {
 		return
 	}
 	l.mu.Lock()

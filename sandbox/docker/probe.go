@@ -7,32 +7,50 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
 )
 
-// An Engine is what there is to know about the engine that boxes run on.
+// An Engine describes the engine that boxes run on.
 type Engine struct {
-	Endpoint      string // e.g. "unix:///var/run/docker.sock"
-	Found         string // who named it
-	Version       string
-	API           string // the version that is spoken with it
-	OS, Arch      string
-	CPUs          int
-	Memory        int64 // bytes
-	Rootless      bool
-	Podman        bool
-	UserNS        bool // user ids in boxes are others on the host
-	FirstUID      int  // what 0 in boxes is on the host, 0 where the engine does not say
-	Cgroup        string
-	CgroupDriver  string
-	Runc          string   // its version, "" where the engine does not say
-	RuncWarning   string   // what is wrong with that version, "" for nothing known
-	Security      []string // the engine's security options
-	Unlimited     []string // limits that it cannot enforce
-	Image         string   // the default one
-	HasImage      bool
-	Path          string // "socket" or "relay"
-	PathIsTried   bool   // the path has worked, or is the only one
-	WorkspacesDir string
+	EngineServer
+	EngineUsers
+	EngineLimits
+
+	Endpoint string   // e.g. "unix:///var/run/docker.sock"
+	Origin   string   // where the endpoint comes from
+	Podman   bool     // behind Docker's API
+	Security []string // the engine's security options
+
+	Image          string // the default one
+	HasImage       bool
+	Transport      string // "socket" or "relay"
+	TransportKnown bool   // the transport has worked, or is the only one
+	WorkspacesDir  string
+}
+
+// EngineServer describes the engine's programs and machine.
+type EngineServer struct {
+	Version     string
+	API         string // the version in use
+	OS, Arch    string
+	CPUs        int
+	Memory      int64  // bytes
+	Runc        string // its version, "" where the engine does not say
+	RuncWarning string // a known weakness of that version, "" for none
+}
+
+// EngineUsers describes the user ids of boxes.
+type EngineUsers struct {
+	Rootless bool
+	UserNS   bool // user ids in boxes are others on the host
+	FirstUID int  // what 0 in boxes is on the host, 0 where the engine does not say
+}
+
+// EngineLimits describes how the engine limits what boxes use.
+type EngineLimits struct {
+	Cgroup       string // the version
+	CgroupDriver string
+	Unlimited    []string // limits that it cannot enforce
 }
 
 // Probe looks at the engine and the default image, and starts nothing.
@@ -51,32 +69,43 @@ func (l *Launcher) Probe(ctx context.Context) (Engine, error) {
 	if err != nil && !errdefs.IsNotFound(err) {
 		return Engine{}, l.lost(ctx, e, orSilence(attended, fmt.Errorf("inspect image %s: %w", l.config.DefaultImage, err)))
 	}
-	i := e.info
 	found := Engine{
-		Endpoint: e.endpoint.Host, Found: e.endpoint.Found,
-		Version: clean(version.Version, 50), API: e.ClientVersion(), OS: version.Os, Arch: version.Arch,
-		CPUs: i.NCPU, Memory: i.MemTotal, Rootless: e.has("rootless"), Podman: e.podman, UserNS: e.has("userns"), FirstUID: e.shift().FirstUID,
-		Cgroup: i.CgroupVersion, CgroupDriver: i.CgroupDriver, Security: i.SecurityOptions,
+		EngineServer: e.describeServer(version),
+		EngineUsers:  EngineUsers{Rootless: e.has("rootless"), UserNS: e.has("userns"), FirstUID: e.shift().FirstUID},
+		EngineLimits: e.describeLimits(),
+		Endpoint:     e.endpoint.Host, Origin: e.endpoint.Origin, Podman: e.podman, Security: e.info.SecurityOptions,
 		Image: l.config.DefaultImage, HasImage: err == nil,
 	}
-	for _, c := range version.Components {
-		if c.Name == "runc" {
-			found.Runc = clean(c.Version, 50)
-			found.RuncWarning = runcWarning(c.Version)
-		}
-	}
-	for limit, enforced := range map[string]bool{"memory": i.MemoryLimit, "swap": i.SwapLimit, "CPUs": i.CPUCfsQuota, "processes": i.PidsLimit} {
-		if !enforced {
-			found.Unlimited = append(found.Unlimited, limit)
-		}
-	}
 	var sure bool
-	found.Path, sure = l.path(e)
-	found.PathIsTried = sure || l.rememberedPath(e) != ""
+	found.Transport, sure = l.path(e)
+	found.TransportKnown = sure || l.rememberedPath(e) != ""
 	if dir, err := l.stateDir(); err == nil {
 		found.WorkspacesDir = dir
 	}
 	return found, nil
+}
+
+func (e *engine) describeServer(v types.Version) EngineServer {
+	s := EngineServer{
+		Version: clean(v.Version, 50), API: e.ClientVersion(), OS: v.Os, Arch: v.Arch,
+		CPUs: e.info.NCPU, Memory: e.info.MemTotal,
+	}
+	for _, c := range v.Components {
+		if c.Name == "runc" {
+			s.Runc, s.RuncWarning = clean(c.Version, 50), runcWarning(c.Version)
+		}
+	}
+	return s
+}
+
+func (e *engine) describeLimits() EngineLimits {
+	l := EngineLimits{Cgroup: e.info.CgroupVersion, CgroupDriver: e.info.CgroupDriver}
+	for limit, enforced := range map[string]bool{"memory": e.info.MemoryLimit, "swap": e.info.SwapLimit, "CPUs": e.info.CPUCfsQuota, "processes": e.info.PidsLimit} {
+		if !enforced {
+			l.Unlimited = append(l.Unlimited, limit)
+		}
+	}
+	return l
 }
 
 // runcWarning says what is known to be wrong with a version of runc. Its masked

@@ -85,17 +85,17 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 			c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[:1]
 		}},
 		{name: "runtime", config: Config{Runtime: "runc"}, want: func(c *container.InspectResponse) { c.HostConfig.Runtime = "runc" }},
-		{name: "relay", config: Config{ForcePath: pathRelay}, want: func(c *container.InspectResponse) {
+		{name: "relay", config: Config{Transport: pathRelay}, want: func(c *container.InspectResponse) {
 			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "0"}
 		}},
-		{name: "relay of root", config: Config{ForcePath: pathRelay}, spec: sandbox.Spec{User: "0:0"}, want: func(c *container.InspectResponse) {
+		{name: "relay of root", config: Config{Transport: pathRelay}, spec: sandbox.Spec{User: "0:0"}, want: func(c *container.InspectResponse) {
 			c.Config.User = "0:0"
 			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "65533"}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.config.ForcePath == "" {
-				c.config.ForcePath = pathSocket
+			if c.config.Transport == "" {
+				c.config.Transport = pathSocket
 			}
 			l := launcher(t, c.config)
 			b := launch(t, l, c.spec)

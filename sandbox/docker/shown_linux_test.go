@@ -36,7 +36,7 @@ func (r racer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.Rea
 	if err := r.race(); err != nil {
 		return nil, p.abandon(err)
 	}
-	return r.start(ctx, e, p, r.config.ForcePath)
+	return r.start(ctx, e, p, r.config.Transport)
 }
 
 // TestPathReplacedWhileItIsMounted: the engine follows what is there by then, and

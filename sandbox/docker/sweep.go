@@ -19,16 +19,16 @@ import (
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 )
 
-// A Standing box is one of this host's that an engine has: of this machine, this
+// A BoxInfo box is one of this host's that an engine has: of this machine, this
 // user and this state directory, whichever program started it.
-type Standing struct {
-	ID        string // "" for a container that was made to look into an image
-	Container string // the engine's id
-	Image     string
-	Started   time.Time
-	Running   bool
-	Alive     bool                // the program that has it runs
-	Keep      *sandbox.Persistent // nil for a box that ends with its program
+type BoxInfo struct {
+	ID         string // "" for a container that was made to look into an image
+	Container  string // the engine's id
+	Image      string
+	Started    time.Time
+	Running    bool
+	Alive      bool                // the program that has it runs
+	Persistent *sandbox.Persistent // nil for a box that ends with its program
 
 	over      bool // it is kept, and nobody came for it in time
 	note      note
@@ -43,7 +43,7 @@ type Swept struct {
 }
 
 // Boxes lists the boxes of this host.
-func (l *Launcher) Boxes(ctx context.Context) ([]Standing, error) {
+func (l *Launcher) Boxes(ctx context.Context) ([]BoxInfo, error) {
 	e, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (l *Launcher) Boxes(ctx context.Context) ([]Standing, error) {
 	if err != nil {
 		return nil, l.lost(ctx, e, err)
 	}
-	var list []Standing
+	var list []BoxInfo
 	for _, s := range all {
 		if s.ID != "" {
 			list = append(list, s)
@@ -125,7 +125,7 @@ func (l *Launcher) sweepBoxes(ctx context.Context, e *engine, all bool) (took []
 }
 
 // boxes lists the containers of this host.
-func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
+func (l *Launcher) boxes(ctx context.Context, e *engine) ([]BoxInfo, error) {
 	host, err := l.hostID()
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (l *Launcher) boxes(ctx context.Context, e *engine) ([]Standing, error) {
 	if err != nil {
 		return nil, orSilence(attended, err)
 	}
-	var list []Standing
+	var list []BoxInfo
 	for _, c := range found {
 		if !ours(c) || e.ghost(attended, c) {
 			continue
@@ -187,12 +187,12 @@ func mountedAt(c container.Summary, place string) string {
 }
 
 // stand says how a container stands.
-func (l *Launcher) stand(e *engine, c container.Summary) (Standing, error) {
-	s := Standing{
+func (l *Launcher) stand(e *engine, c container.Summary) (BoxInfo, error) {
+	s := BoxInfo{
 		ID: c.Labels[labelPrefix+"box"], Container: c.ID, Image: clean(c.Labels[labelPrefix+"image"], maxLabel), Started: time.Unix(c.Created, 0),
 		Running: c.State == container.StateRunning || c.State == container.StatePaused,
 	}
-	s.Keep, s.note = readKeep(c.Labels)
+	s.Persistent, s.note = readKeep(c.Labels)
 	state, err := l.stateDir()
 	if err != nil {
 		return s, err
@@ -200,7 +200,7 @@ func (l *Launcher) stand(e *engine, c container.Summary) (Standing, error) {
 	if own := mountedAt(c, workspaceDir); own == filepath.Join(state, "workspaces", s.ID) {
 		s.workspace.own = own
 	}
-	if s.Keep == nil {
+	if s.Persistent == nil {
 		instance := c.Labels[labelPrefix+"instance"]
 		dir, err := l.ownDir("instances")
 		s.Alive = validID.MatchString(instance) && held(filepath.Join(dir, instance))
@@ -210,12 +210,12 @@ func (l *Launcher) stand(e *engine, c container.Summary) (Standing, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Alive, s.over = waiting(filepath.Join(dir, s.ID)+lockSuffix, s.Keep.ReattachTimeout)
+	s.Alive, s.over = waiting(filepath.Join(dir, s.ID)+lockSuffix, s.Persistent.ReattachTimeout)
 	return s, nil
 }
 
 // waits reports whether a box is there for whoever comes.
-func (s Standing) waits() bool { return s.Keep != nil && s.Running && !s.Alive && !s.over }
+func (s BoxInfo) waits() bool { return s.Persistent != nil && s.Running && !s.Alive && !s.over }
 
 // Since its host is gone, an agent may wait for a while longer than we count.
 const waitMargin = time.Minute
@@ -249,13 +249,13 @@ func (l *lock) waited(now moment, most time.Duration) (over bool) {
 }
 
 // why says why a box goes, "" if it stays.
-func (s Standing) why(all bool) string {
+func (s BoxInfo) why(all bool) string {
 	switch {
 	case all && s.Alive:
 		return "all were to go, though its program runs"
 	case s.Alive:
 		return ""
-	case s.Keep == nil:
+	case s.Persistent == nil:
 		return "its program has ended"
 	case !s.Running:
 		return "it does not run any more"
@@ -268,7 +268,7 @@ func (s Standing) why(all bool) string {
 }
 
 // sweepBox removes a box that is to go, nil if it stays.
-func (l *Launcher) sweepBox(ctx context.Context, e *engine, s Standing, all bool) (*Swept, error) {
+func (l *Launcher) sweepBox(ctx context.Context, e *engine, s BoxInfo, all bool) (*Swept, error) {
 	why := s.why(all)
 	if why == "" {
 		return nil, nil

@@ -235,7 +235,7 @@ func TestBoxesOfThisHost(t *testing.T) {
 	alive := make(map[string]bool)
 	for _, s := range list {
 		alive[s.ID] = s.Alive
-		if s.Keep != nil || !s.Running || s.Image != DefaultImage || time.Since(s.Started) > time.Minute || len(s.Container) < 12 {
+		if s.Persistent != nil || !s.Running || s.Image != DefaultImage || time.Since(s.Started) > time.Minute || len(s.Container) < 12 {
 			t.Errorf("%+v", s)
 		}
 	}

@@ -49,8 +49,8 @@ func mappedBox(e *enginetest.Engine) func(*testing.T, *Launcher) {
 		if info, err := os.Stat(b.Place().Workspace); err != nil || info.Mode().Perm() != 0o755 {
 			t.Errorf("the workspace is open to others: %v, %v", info.Mode(), err)
 		}
-		if got := b.Place().Path; got != l.config.ForcePath {
-			t.Errorf("path %q, want %q", got, l.config.ForcePath)
+		if got := b.Place().Path; got != l.config.Transport {
+			t.Errorf("path %q, want %q", got, l.config.Transport)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func NewDocker(c *Config, log *slog.Logger) (*docker.Launcher, error) {
 	}
 	return docker.New(docker.Config{
 		Host: c.Docker.Host, DefaultImage: c.Images.Default, SeccompProfile: c.Seccomp, Runtime: c.Runtime, OwnIDs: c.UserNS == "auto",
-		StateDir: state, CacheDir: cache, ForcePath: strings.TrimPrefix(c.Docker.Path, "auto"), Logger: log,
+		StateDir: state, CacheDir: cache, Transport: strings.TrimPrefix(c.Docker.Path, "auto"), Logger: log,
 		Writable: c.paths.Writable(),
 	}), nil
 }

@@ -141,7 +141,7 @@ func (d *doctor) checkEngine(ctx context.Context) bool {
 		rootless = ", rootless"
 	}
 	d.ok("engine", fmt.Sprintf("version %s at %s (%s%s); %s/%s, %d CPUs, %d GB of memory",
-		e.Version, e.Endpoint, e.Found, rootless, e.OS, e.Arch, e.CPUs, e.Memory>>30))
+		e.Version, e.Endpoint, e.Origin, rootless, e.OS, e.Arch, e.CPUs, e.Memory>>30))
 	d.checkRunc(e)
 	d.checkUsers(e)
 	d.checkLimits(e)

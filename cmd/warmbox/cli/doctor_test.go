@@ -18,7 +18,7 @@ func TestDoctorsVerdicts(t *testing.T) {
 		fail bool
 	}{
 		"old runc": {
-			look: func(d *doctor) { d.checkRunc(docker.Engine{Runc: "1.1.5", RuncWarning: "lets boxes out"}) },
+			look: func(d *doctor) { d.checkRunc(docker.Engine{EngineServer: docker.EngineServer{Runc: "1.1.5", RuncWarning: "lets boxes out"}}) },
 			want: []string{"warn  runc       1.1.5: lets boxes out\n"},
 		},
 		"no word of runc": {
@@ -39,20 +39,20 @@ func TestDoctorsVerdicts(t *testing.T) {
 			},
 		},
 		"an engine without root": {
-			look: func(d *doctor) { d.checkUsers(docker.Engine{Rootless: true}) },
+			look: func(d *doctor) { d.checkUsers(docker.Engine{EngineUsers: docker.EngineUsers{Rootless: true}}) },
 			want: []string{"ok    users      the engine is rootless: commands are user 0 of its user name space"},
 		},
 		"users of the engine's": {
-			look: func(d *doctor) { d.checkUsers(docker.Engine{UserNS: true, FirstUID: 100000}) },
+			look: func(d *doctor) { d.checkUsers(docker.Engine{EngineUsers: docker.EngineUsers{UserNS: true, FirstUID: 100000}}) },
 			want: []string{"ok    users      the engine maps user ids: user 1000 of a box is user 101000 of this machine"},
 		},
 		"users of the engine's, it does not say which": {
-			look: func(d *doctor) { d.checkUsers(docker.Engine{UserNS: true}) },
+			look: func(d *doctor) { d.checkUsers(docker.Engine{EngineUsers: docker.EngineUsers{UserNS: true}}) },
 			want: []string{"ok    users      the engine maps user ids: the user of a box is a different user"},
 		},
 		"limits that do not hold": {
 			look: func(d *doctor) {
-				d.checkLimits(docker.Engine{Cgroup: "2", CgroupDriver: "systemd", Unlimited: []string{"CPUs", "memory"}})
+				d.checkLimits(docker.Engine{EngineLimits: docker.EngineLimits{Cgroup: "2", CgroupDriver: "systemd", Unlimited: []string{"CPUs", "memory"}}})
 			},
 			want: []string{"warn  limits     cgroup v2 (systemd) does not enforce limits of CPUs, memory", "→ configure the kernel"},
 		},

@@ -42,11 +42,11 @@ func (c *Call) engine() (*docker.Launcher, error) {
 	return NewDocker(c.Config, c.Log)
 }
 
-func describeBoxes(boxes []docker.Standing, now time.Time) string {
+func describeBoxes(boxes []docker.BoxInfo, now time.Time) string {
 	if len(boxes) == 0 {
 		return "no boxes"
 	}
-	slices.SortFunc(boxes, func(a, b docker.Standing) int { return b.Started.Compare(a.Started) })
+	slices.SortFunc(boxes, func(a, b docker.BoxInfo) int { return b.Started.Compare(a.Started) })
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "BOX\tNAME\tSERVER\tKEPT\tIMAGE\tAGE\tCONTAINER")
@@ -55,8 +55,8 @@ func describeBoxes(boxes []docker.Standing, now time.Time) string {
 		if s.Alive {
 			server = "alive"
 		}
-		if s.Keep != nil {
-			name, kept = cmp.Or(s.Keep.Name, name), short(s.Keep.ReattachTimeout)
+		if s.Persistent != nil {
+			name, kept = cmp.Or(s.Persistent.Name, name), short(s.Persistent.ReattachTimeout)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.12s\n", s.ID, name, server, kept, s.Image, short(now.Sub(s.Started)), s.Container)
 	}
