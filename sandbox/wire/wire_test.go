@@ -79,6 +79,9 @@ func TestReaderRefusesInvalidFrames(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestReaderReportsACutFrame(t *testing.T) {
 	for _, cut := range []int{1, HeaderLen - 1, HeaderLen, HeaderLen + 4} {
 		stream := Append(nil, Stdout, run, []byte("hello"))[:cut]
 		if _, err := NewReader(bytes.NewReader(stream), FromAgent).Read(); err != io.ErrUnexpectedEOF {
@@ -89,29 +92,33 @@ func TestReaderRefusesInvalidFrames(t *testing.T) {
 
 func TestStartCheckRefusesInvalidFields(t *testing.T) {
 	for _, c := range []struct {
+		name string
 		body StartBody
 		ok   bool
 	}{
-		{StartBody{}, true},
-		{StartBody{TTY: &Size{80, 24}, Shell: "dev"}, true},
-		{StartBody{TTY: &Size{1, 1000}, Shell: "A-z_0.9"}, true},
-		{StartBody{TTY: &Size{0, 24}}, false},
-		{StartBody{TTY: &Size{80, 1001}}, false},
-		{StartBody{TTY: &Size{-1, 1 << 40}}, false},
-		{StartBody{Shell: strings.Repeat("x", 64)}, true},
-		{StartBody{Shell: strings.Repeat("x", 65)}, false},
-		{StartBody{Shell: ".."}, false},
-		{StartBody{Shell: "a/b"}, false},
-		{StartBody{Shell: "a\n"}, false},
-		{StartBody{Shell: "dév"}, false},
-		{StartBody{Tag: "e-k7fq3m9x2d"}, true},
-		{StartBody{Tag: "../x"}, false},
-		{StartBody{Tag: "a.b"}, false},
-		{StartBody{Tag: strings.Repeat("x", 65)}, false},
+		{"nothing set", StartBody{}, true},
+		{"usual terminal and shell", StartBody{TTY: &Size{80, 24}, Shell: "dev"}, true},
+		{"largest and smallest side", StartBody{TTY: &Size{1, 1000}}, true},
+		{"no columns", StartBody{TTY: &Size{0, 24}}, false},
+		{"too many rows", StartBody{TTY: &Size{80, 1001}}, false},
+		{"negative columns", StartBody{TTY: &Size{-1, 1 << 40}}, false},
+		{"every kind of character in a shell", StartBody{Shell: "A-z_0.9"}, true},
+		{"longest shell", StartBody{Shell: strings.Repeat("x", 64)}, true},
+		{"shell too long", StartBody{Shell: strings.Repeat("x", 65)}, false},
+		{"shell begins with a dot", StartBody{Shell: ".."}, false},
+		{"shell is a path", StartBody{Shell: "a/b"}, false},
+		{"shell with a line feed", StartBody{Shell: "a\n"}, false},
+		{"shell not in ASCII", StartBody{Shell: "dév"}, false},
+		{"usual tag", StartBody{Tag: "e-k7fq3m9x2d"}, true},
+		{"tag is a path", StartBody{Tag: "../x"}, false},
+		{"tag with a dot", StartBody{Tag: "a.b"}, false},
+		{"tag too long", StartBody{Tag: strings.Repeat("x", 65)}, false},
 	} {
-		if err := c.body.Check(); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrViolation) {
-			t.Errorf("%+v: %v", c.body, err)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.body.Check(); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrViolation) {
+				t.Errorf("%+v: %v", c.body, err)
+			}
+		})
 	}
 }
 
