@@ -73,7 +73,8 @@ func launchTo(t testing.TB, stderr io.Writer) *host {
 		t.Fatal(err)
 	}
 	h.in, h.r = in, wire.NewReader(out, wire.FromAgent)
-	stuck := time.AfterFunc(time.Minute, func() { h.cmd.Process.Kill() })
+	// Ends a test that hangs. The longest one takes a minute on a busy machine.
+	stuck := time.AfterFunc(5*time.Minute, func() { h.cmd.Process.Kill() })
 	t.Cleanup(func() {
 		in.Close()
 		h.cmd.Wait()
