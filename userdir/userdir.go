@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // State is for data that outlives the program: raw logs, workspaces, tokens.
@@ -50,4 +51,15 @@ func Home() (string, error) {
 		return u.HomeDir, nil
 	}
 	return "", errors.New("HOME is not set, and this user has no home directory")
+}
+
+// Expand replaces ~ at the beginning of a path ~/… with the home directory. In a
+// configuration file no shell does so.
+func Expand(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		if home, err := Home(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	return path
 }

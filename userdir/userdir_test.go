@@ -45,3 +45,14 @@ func TestHomeWithoutEnvironment(t *testing.T) {
 		}
 	}
 }
+
+func TestExpand(t *testing.T) {
+	t.Setenv("HOME", "/home/me")
+	for path, want := range map[string]string{
+		"~/src": filepath.Join("/home/me", "src"), "~/": filepath.Clean("/home/me"), "~": "~", "~other/x": "~other/x", "a/~/b": "a/~/b", "": "",
+	} {
+		if got := Expand(path); got != want {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox/docker"
+	"github.com/warmbox/warmbox/sandbox/hostpath"
 	"github.com/warmbox/warmbox/sandbox/policy"
 )
 
@@ -39,7 +40,7 @@ func (c *Config) rules() []rule {
 		{"workspace_mode", oneOf(c.WorkspaceMode, "ro", "rw")},
 		{"workspace", c.workspace()},
 		{"min_free", between(c.MinFree, 0, 1<<50)},
-		{"protect", validProtect(c.Protect)},
+		{"protect", hostpath.CheckProtected(c.Protect)},
 		{"mounts", c.checkMounts()},
 		{"seccomp", c.seccomp()},
 		{"user", validUser(c.User)},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/redact"
+	"github.com/warmbox/warmbox/userdir"
 )
 
 // maxEnvironment bounds the variables that the configuration adds to the environment
@@ -55,7 +56,7 @@ func (c *Config) secret(from string) (value string, err error) {
 		if where == "" {
 			return "", errors.New(`"file:" needs a path after it`)
 		}
-		value, err = c.private().Read(inHome(where))
+		value, err = c.private().Read(userdir.Expand(where))
 	default:
 		return "", errors.New(`write "env:NAME" or "file:PATH"; the value itself does not belong in a configuration`)
 	}

@@ -19,7 +19,7 @@ func (c *Config) private() privatefile.Opener {
 		expose(c.Workspace, "the workspace %s, where boxes could change it", c.Workspace)
 	}
 	for _, m := range c.Mounts {
-		expose(absolute(inHome(m.Source)), "%s, which boxes see as %s", m.Source, m.Target)
+		expose(absolute(userdir.Expand(m.Source)), "%s, which boxes see as %s", m.Source, m.Target)
 	}
 	if state, err := userdir.State(); err == nil {
 		dir := workspaces(state)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker"
@@ -28,7 +27,7 @@ func (c *Config) workspace() error {
 	}
 	var roots []string
 	for _, root := range c.WorkspaceRoots {
-		roots = append(roots, inHome(root))
+		roots = append(roots, userdir.Expand(root))
 	}
 	dir, err := c.paths.Workspace(c.Workspace, c.WorkspaceMode == "rw", roots)
 	if err != nil {
@@ -60,16 +59,6 @@ func withHint(err error) error {
 		return fmt.Errorf("%w. %s", err, r.Hint)
 	}
 	return err
-}
-
-// inHome expands a path that begins with ~/, since no shell does so in a file.
-func inHome(path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		if home, err := userdir.Home(); err == nil {
-			return filepath.Join(home, rest)
-		}
-	}
-	return path
 }
 
 // protectConfig protects the configuration file from commands if it lies in the
@@ -107,7 +96,7 @@ func (c *Config) checkMounts() error {
 		if err := oneOf(cmp.Or(m.Mode, "ro"), "ro", "rw"); err != nil {
 			return fmt.Errorf("mode of the mount of %s: %w", m.Source, err)
 		}
-		source, err := c.paths.Mount(inHome(m.Source), m.Mode == "rw")
+		source, err := c.paths.Mount(userdir.Expand(m.Source), m.Mode == "rw")
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the source of a mount does not exist: %w", err)
 		}
@@ -125,21 +114,4 @@ func (c *Config) mounts() (list []sandbox.Mount) {
 		list = append(list, sandbox.Mount{Source: m.Source, Target: m.Target, Writable: m.Mode == "rw"})
 	}
 	return list
-}
-
-// maxProtect bounds the work for each box: every path is examined and mounted.
-const maxProtect = 64
-
-// validProtect checks that the paths lie in the workspace.
-func validProtect(list []string) error {
-	if len(list) > maxProtect {
-		return fmt.Errorf("%d paths, but at most %d can be protected", len(list), maxProtect)
-	}
-	for _, path := range list {
-		path = strings.TrimPrefix(path, "!")
-		if !filepath.IsLocal(path) || filepath.Clean(path) == "." {
-			return fmt.Errorf("%q is not a path in the workspace; write it like .git/hooks", path)
-		}
-	}
-	return nil
 }
