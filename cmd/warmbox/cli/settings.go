@@ -18,22 +18,7 @@ import (
 //
 // The environment variable is derived from the flag: --exec-timeout, WARMBOX_EXEC_TIMEOUT.
 type settings struct {
-	Backend        string   `toml:"backend" default:"docker" arg:"NAME" help:"where boxes run: docker, or process, which isolates nothing"`
-	Network        string   `toml:"network" default:"none" arg:"MODE" help:"network of the boxes: none, or bridge"`
-	Workspace      string   `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
-	WorkspaceMode  string   `toml:"workspace_mode" default:"rw" arg:"MODE" help:"access of boxes to it: ro, read-only, or rw"`
-	WorkspaceRoots []string `toml:"workspace_roots" arg:"DIRS" help:"directories that the workspace must lie in; if empty, any except those of the system, a home directory, and warmbox's own"`
-	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"paths of the workspace that commands cannot change, because this machine may run them later, besides what git executes; !PATH excludes one"`
-	MinFree        size     `toml:"min_free" default:"1g" help:"disk space that commands must leave free, at most a twentieth of the disk; below that they are killed; 0: no limit"`
-	User           string   `toml:"user" arg:"UID:GID" help:"user that commands run as; if empty, the owner of the workspace, or 1000:1000 if that is root"`
-	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"system calls that boxes may make: a seccomp profile, or engine for the engine's own; if empty, a profile made for boxes"`
-	Runtime        string   `toml:"runtime" arg:"NAME" help:"the engine's runtime for boxes, such as runsc; if empty, the engine's default"`
-	UserNS         string   `toml:"userns" default:"engine" arg:"MODE" help:"user ids of boxes: engine, as the engine maps them, or auto: Podman gives each box ids of its own"`
-	TmpSize        size     `toml:"tmp_size" default:"512m" help:"size of /tmp in a box; it counts as memory"`
-	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes run at the same time, for all clients"`
-	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"a box is stopped after this time without a call and a running process; 0: never"`
-	KeepFor        duration `toml:"keep_for" default:"24h" help:"how long a persistent box stays detached, or idle"`
-	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"if a box beyond max_boxes is needed: refuse, or evict the box that was idle for longest"`
+	BoxSettings
 
 	AuditFile string `toml:"audit_file" arg:"FILE" help:"audit file, with a line of JSON for each box and command; if empty, none"`
 
@@ -126,6 +111,26 @@ type settings struct {
 	} `toml:"http"`
 }
 
+// BoxSettings are those without a section, about all boxes.
+type BoxSettings struct {
+	Backend        string   `toml:"backend" default:"docker" arg:"NAME" help:"where boxes run: docker, or process, which isolates nothing"`
+	Network        string   `toml:"network" default:"none" arg:"MODE" help:"network of the boxes: none, or bridge"`
+	Workspace      string   `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
+	WorkspaceMode  string   `toml:"workspace_mode" default:"rw" arg:"MODE" help:"access of boxes to it: ro, read-only, or rw"`
+	WorkspaceRoots []string `toml:"workspace_roots" arg:"DIRS" help:"directories that the workspace must lie in; if empty, any except those of the system, a home directory, and warmbox's own"`
+	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"paths of the workspace that commands cannot change, because this machine may run them later, besides what git executes; !PATH excludes one"`
+	MinFree        size     `toml:"min_free" default:"1g" help:"disk space that commands must leave free, at most a twentieth of the disk; below that they are killed; 0: no limit"`
+	User           string   `toml:"user" arg:"UID:GID" help:"user that commands run as; if empty, the owner of the workspace, or 1000:1000 if that is root"`
+	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"system calls that boxes may make: a seccomp profile, or engine for the engine's own; if empty, a profile made for boxes"`
+	Runtime        string   `toml:"runtime" arg:"NAME" help:"the engine's runtime for boxes, such as runsc; if empty, the engine's default"`
+	UserNS         string   `toml:"userns" default:"engine" arg:"MODE" help:"user ids of boxes: engine, as the engine maps them, or auto: Podman gives each box ids of its own"`
+	TmpSize        size     `toml:"tmp_size" default:"512m" help:"size of /tmp in a box; it counts as memory"`
+	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes run at the same time, for all clients"`
+	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"a box is stopped after this time without a call and a running process; 0: never"`
+	KeepFor        duration `toml:"keep_for" default:"24h" help:"how long a persistent box stays detached, or idle"`
+	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"if a box beyond max_boxes is needed: refuse, or evict the box that was idle for longest"`
+}
+
 // A setting is one field of settings.
 type setting struct {
 	key  string // "exec.timeout"
@@ -146,6 +151,10 @@ func (s *settings) table() []setting {
 func rows(list []setting, section string, v reflect.Value) []setting {
 	for field, value := range v.Fields() {
 		key := section + field.Tag.Get("toml")
+		if field.Anonymous {
+			list = rows(list, section, value)
+			continue
+		}
 		if field.Type.Kind() == reflect.Struct {
 			list = rows(list, key+".", value)
 			continue

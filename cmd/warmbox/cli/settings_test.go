@@ -160,7 +160,7 @@ func TestRefusals(t *testing.T) {
 		"no provider":            {map[string]string{"summary-provider": "opnai"}, []string{"--summary-provider", "did you mean openai?"}},
 		"no model":               {map[string]string{"summary-provider": "openai"}, []string{"--summary-provider", "summary.model"}},
 		"no key":                 {map[string]string{"summary-provider": "anthropic", "summary-model": "m"}, []string{"--summary-provider", "summary.api_key_env"}},
-		"empty key":              {map[string]string{"summary-api-key-env": "NO_SUCH_KEY"}, []string{"--summary-api-key-env", "NO_SUCH_KEY", "no key"}},
+		"empty key":              {map[string]string{"summary-api-key-env": "NO_SUCH_KEY"}, []string{"--summary-api-key-env", "NO_SUCH_KEY", "the key is empty"}},
 		"open key file":          {map[string]string{"summary-api-key-file": openFile}, []string{"--summary-api-key-file", "chmod 600 " + openFile}},
 		"two keys":               {map[string]string{"summary-api-key-file": file, "summary-api-key-env": "HOME"}, []string{"--summary-api-key-file", "api_key_env is also set"}},
 		"no command":             {map[string]string{"summary-provider": "command"}, []string{"--summary-provider", "summary.command"}},
