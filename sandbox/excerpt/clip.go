@@ -1,7 +1,19 @@
 package excerpt
 
-// ClipRunes returns s if it has at most so many characters, or else its first ones and
-// "…". Clip counts bytes, which a size limit needs; this counts what a person reads.
+import "strings"
+
+// Clip returns s if it has at most most bytes. Otherwise it returns the first ones, cut
+// between two characters and without invalid UTF-8, and "…".
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// ClipRunes returns s if it has at most most characters. Otherwise it returns the first
+// ones and "…". Clip counts bytes, for limits of size; ClipRunes counts characters, for
+// text that a person reads.
 func ClipRunes(s string, most int) string {
 	n := 0
 	for i := range s {

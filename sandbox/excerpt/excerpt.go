@@ -262,12 +262,3 @@ func joinEnds(head, gap, tail string) string {
 	}
 	return head + gap + tail
 }
-
-// Clip returns s if it has at most most bytes. Otherwise it returns the first ones, cut
-// between two characters and without invalid UTF-8, and "…".
-func Clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
