@@ -15,8 +15,8 @@
 //	    holds for assignments, loops, env, make, and the env of exec and start. Any
 //	    other variable could choose which code runs. See variables.
 //
-// For (a), a user's approval can replace an entry of the allowlist. For (c), the
-// owner of the server can release a variable. Nothing replaces (b).
+// For (a), a user's approval can replace an entry of the allowlist: see Judge. For
+// (c), the owner of the server can release a variable. Nothing replaces (b).
 //
 // A policy states intent, and the box is what confines a command. An allowed
 // program may still do harm: make runs a makefile, go test runs tests, git runs the

@@ -4,15 +4,15 @@ package policy
 type Verdict struct {
 	Denial error // a *Denial, or nil if the command may run
 
-	// Approvable reports whether a user who has seen the command may approve it: the
-	// only thing wrong with it is that Allow lacks an entry. It is false for what Deny
-	// has, for what no list may have, and for what cannot be judged.
+	// Approvable reports whether a user who has seen the command may approve it: it is
+	// denied only because Allow has no entry for it. A command is not approvable if
+	// Deny has it, if it uses a name that no list may have, or if it cannot be checked.
 	Approvable bool
 }
 
-// Judge parses a command once and says whether it may run with the variables of env
-// added to its environment, and if not, whether a user may approve it. With lists that
-// Validate refuses it denies everything.
+// Judge parses a command once and decides whether it may run with the variables of env
+// added to its environment, and if not, whether a user may approve it. If the lists are
+// not valid, it denies every command.
 func (c Commands) Judge(cmd string, env map[string]string) Verdict {
 	if c.Unlimited() {
 		return Verdict{}
@@ -25,8 +25,8 @@ func (c Commands) Judge(cmd string, env map[string]string) Verdict {
 	return Verdict{Denial: err}
 }
 
-// missing denies a command that Allow lacks. It records the first such denial and lets
-// the walk go on, so that the same walk finds whether anything else is wrong.
+// missing records the denial of the first command that Allow has no entry for. The walk
+// continues, so that it also finds other reasons for a denial.
 func (r *rules) missing(words []word) {
 	if r.unlisted != nil {
 		return

@@ -2,9 +2,9 @@ package policy
 
 import "testing"
 
-// TestOneWalkAgreesWithTwo compares Judge with its definition: a command may be approved if
-// it is denied with Allow and would not be denied without.
-func TestOneWalkAgreesWithTwo(t *testing.T) {
+// Judge agrees with its definition: a command is approvable if it is denied with Allow
+// and would not be denied without.
+func TestApprovableMeansOnlyAllowDenies(t *testing.T) {
 	for _, file := range tables {
 		for _, row := range table(t, file) {
 			for _, deny := range [][]string{nil, {"npm publish", "rm"}} {
