@@ -20,7 +20,7 @@ import (
 	"github.com/warmbox/warmbox/tools"
 )
 
-// A user is what a person does when they are asked.
+// A user answers the question of a client.
 type user func(ctx context.Context, p *sdk.ElicitParams) (*sdk.ElicitResult, error)
 
 func answers(answer string) user {
@@ -35,7 +35,7 @@ func acts(action string) user {
 	}
 }
 
-// askingServer lets nothing run but echo, and asks for so long.
+// askingServer allows only echo, and asks its users with a timeout.
 func askingServer(t *testing.T, ask time.Duration) (*Server, *record) {
 	s := serverOf(t, tools.Set{Ask: ask})
 	s.Manager.Commands.Allow, s.Manager.Commands.Deny = []string{"echo"}, []string{"touch /"}
@@ -61,7 +61,7 @@ func (r *record) String() string {
 	return r.text.String()
 }
 
-// A userClient is one whose user can be asked.
+// A userClient is a client whose user can be asked.
 type userClient struct {
 	sdkClient
 	asked atomic.Int32
@@ -91,7 +91,7 @@ func newUserClient(t *testing.T, transport sdk.Transport, version, name string, 
 	return c
 }
 
-// run runs a command, and returns what is told of it: "ran", or why not.
+// run runs a command. It returns "ran" and the hint, or why the command did not run.
 func (c *userClient) run(t *testing.T, cmd string) string {
 	t.Helper()
 	r, err := c.call(t.Context(), "exec", map[string]any{"cmd": cmd})
@@ -119,13 +119,13 @@ var ways = map[string]struct {
 	"http/modern":  {overHTTP, modern},
 }
 
-func TestAsking(t *testing.T) {
+func TestUserDecidesAboutUnlistedCommands(t *testing.T) {
 	fails := func(context.Context, *sdk.ElicitParams) (*sdk.ElicitResult, error) {
 		return nil, errors.New("no dialog")
 	}
 	for name, test := range map[string]struct {
 		user   user
-		first  string // what is told of the first try, and of the same again
+		first  string // the result of the first call, and of the same again
 		second string
 		asked  int32
 	}{
@@ -140,17 +140,17 @@ func TestAsking(t *testing.T) {
 	} {
 		for way, w := range ways {
 			t.Run(name+"/"+way, func(t *testing.T) {
-				s, record := askingServer(t, patience)
+				s, record := askingServer(t, waitLimit)
 				c := newUserClient(t, w.transport(t, s), w.version, t.Name(), test.user)
 				if got := c.run(t, "echo x"); got != "ran" {
-					t.Errorf("what is on the list: %s", got)
+					t.Errorf("a command on the allowlist: %s", got)
 				}
 				for _, want := range []string{test.first, test.second} {
 					if got := c.run(t, "touch x"); !matches(want, got) {
 						t.Errorf("%q, want %q", got, want)
 					}
 				}
-				// What no user can allow none is asked about.
+				// The user is not asked about commands that they cannot approve.
 				for _, cmd := range []string{"touch / x", "touch x &", "touch x; touch /", "touch (", "touch \x1b"} {
 					c.call(t.Context(), "exec", map[string]any{"cmd": cmd})
 				}
@@ -158,7 +158,7 @@ func TestAsking(t *testing.T) {
 					t.Errorf("asked %d times, want %d", n, test.asked)
 				}
 				if ran := strings.Count(record.String(), "userAllowed=once") + strings.Count(record.String(), "userAllowed=session"); ran != strings.Count(test.first+test.second, "ran") {
-					t.Errorf("%d commands ran on the user's word:\n%s", ran, record)
+					t.Errorf("%d commands ran by approval:\n%s", ran, record)
 				}
 				if p := c.last.Load(); p != nil && !strings.Contains(p.Message, "\n│ touch x\n") {
 					t.Errorf("the question: %s", p.Message)
@@ -181,11 +181,11 @@ func matches(pattern, text string) bool {
 	return false
 }
 
-// A user's word counts in the session in which it was given.
-func TestAllowedInOneSessionOnly(t *testing.T) {
+// TestApprovalCountsInItsSessionOnly: another session, and the next one, ask again.
+func TestApprovalCountsInItsSessionOnly(t *testing.T) {
 	for _, version := range []string{legacy, modern} {
 		t.Run(version, func(t *testing.T) {
-			s, _ := askingServer(t, patience)
+			s, _ := askingServer(t, waitLimit)
 			first := overHTTP(t, s).(*sdk.StreamableClientTransport)
 			connect := func(name string, u user) *userClient {
 				again := *first
@@ -209,8 +209,8 @@ func TestAllowedInOneSessionOnly(t *testing.T) {
 	}
 }
 
-// hesitant is a user who never answers, and tells when asked and when the
-// question is taken back.
+// hesitant returns a user who never answers, and channels that are closed when the user is
+// asked and when the question is withdrawn.
 func hesitant() (u user, asked, back chan struct{}) {
 	asked, back = make(chan struct{}), make(chan struct{})
 	return func(ctx context.Context, _ *sdk.ElicitParams) (*sdk.ElicitResult, error) {
@@ -225,13 +225,13 @@ func within(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("%s: not within %v", what, patience)
+	case <-time.After(waitLimit):
+		t.Fatalf("%s: not within %v", what, waitLimit)
 	}
 }
 
-// A question that nobody waits for any more is taken back.
-func TestQuestionIsTakenBack(t *testing.T) {
+// TestUnansweredQuestionIsWithdrawn: when the user takes too long, or the call is cancelled.
+func TestUnansweredQuestionIsWithdrawn(t *testing.T) {
 	for _, way := range []string{"stdio/legacy", "http/legacy"} {
 		t.Run("late/"+way, func(t *testing.T) {
 			s, _ := askingServer(t, 100*time.Millisecond)
@@ -240,7 +240,7 @@ func TestQuestionIsTakenBack(t *testing.T) {
 			if got := c.run(t, "touch x"); !strings.Contains(got, "did not answer in time") {
 				t.Errorf("%q", got)
 			}
-			within(t, "the question is taken back", back)
+			within(t, "the question is withdrawn", back)
 		})
 	}
 	t.Run("cancelled", func(t *testing.T) {
@@ -256,15 +256,16 @@ func TestQuestionIsTakenBack(t *testing.T) {
 		within(t, "the user is asked", asked)
 		cancel()
 		within(t, "the call ends", ended)
-		within(t, "the question is taken back", back)
+		within(t, "the question is withdrawn", back)
 		if strings.Contains(record.String(), "msg=exec") {
 			t.Errorf("a command ran:\n%s", record)
 		}
 	})
 }
 
-// Over HTTP too, where nobody else can answer it, nor its own client too late.
-func TestQuestionOverHTTP(t *testing.T) {
+// TestOnlyTheAskedClientAnswersInTime: another session cannot answer a question over HTTP, nor
+// its own client too late.
+func TestOnlyTheAskedClientAnswersInTime(t *testing.T) {
 	s, record := askingServer(t, time.Hour)
 	url := listen(t, s, HTTP{}) + "/mcp"
 	init := strings.Replace(initialize(1, legacy), `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1)
@@ -328,11 +329,11 @@ func TestQuestionOverHTTP(t *testing.T) {
 	}
 }
 
-// Calls at once each get their own answer, one question after the other.
-func TestQuestionsAtOnce(t *testing.T) {
+// TestConcurrentCallsGetTheirOwnAnswers: one question after the other.
+func TestConcurrentCallsGetTheirOwnAnswers(t *testing.T) {
 	for way, w := range ways {
 		t.Run(way, func(t *testing.T) {
-			s, _ := askingServer(t, patience)
+			s, _ := askingServer(t, waitLimit)
 			var open, most atomic.Int32
 			c := newUserClient(t, w.transport(t, s), w.version, way, func(_ context.Context, p *sdk.ElicitParams) (*sdk.ElicitResult, error) {
 				most.Store(max(most.Load(), open.Add(1)))
@@ -359,9 +360,8 @@ func TestQuestionsAtOnce(t *testing.T) {
 	}
 }
 
-// What a client says of a question that was taken back is no request of its own,
-// and is not answered as one.
-func TestAnswerAfterTheQuestion(t *testing.T) {
+// TestLateAnswerIsIgnored: the answer to a withdrawn question is not taken for a request.
+func TestLateAnswerIsIgnored(t *testing.T) {
 	s, _ := askingServer(t, 100*time.Millisecond)
 	w := serveStdio(t, s)
 	w.ask(strings.Replace(initialize(1, legacy), `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))

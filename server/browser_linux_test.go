@@ -74,10 +74,10 @@ func pages(t *testing.T, behind http.Handler) (*httptest.Server, <-chan map[stri
 	return s, reports
 }
 
-// TestBrowser: a page of another origin gets nothing and causes nothing, even if
+// TestWebPagesCannotUseTheServer: a page of another origin gets nothing and causes nothing, even if
 // it knows a token, and even if it is of the server's own origin because its name
 // was made to mean this machine. An allowed page shows that the test would see it.
-func TestBrowser(t *testing.T) {
+func TestWebPagesCannotUseTheServer(t *testing.T) {
 	program := browser(t)
 	var calls atomic.Int32
 	s := newServer(t)
@@ -111,7 +111,7 @@ func TestBrowser(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			calls.Store(0)
-			ctx, leave := context.WithTimeout(t.Context(), 2*patience)
+			ctx, leave := context.WithTimeout(t.Context(), 2*waitLimit)
 			defer leave()
 			left := make(chan struct{})
 			go func() {

@@ -13,26 +13,25 @@ import (
 	"github.com/warmbox/warmbox/tools"
 )
 
-// recovered turns a panic in a tool into a result that a model can read. The
-// middleware of mcp-go's own would make a protocol error of it, which hosts
-// show to nobody.
-func (s *Server) recovered(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
+// recovering is middleware that turns a panic in a tool into a result that a model can
+// read. mcp-go's own middleware makes a protocol error of it, which hosts do not show.
+func (s *Server) recovering(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (result *mcp.CallToolResult, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				s.logger().ErrorContext(ctx, "tool panicked", "tool", req.Params.Name, "panic", p, "stack", string(debug.Stack()))
 				result, err = tools.Failed(sandbox.Errorf(sandbox.Internal,
 					"This is a bug in warmbox, and its log has the details. Try once more, or do it another way.",
-					"%s broke down", req.Params.Name)), nil
+					"the tool %s panicked", req.Params.Name)), nil
 			}
 		}()
 		return next(ctx, req)
 	}
 }
 
-// observed gives a call the name by which all that is logged of it is found, and
-// takes it down in the metrics.
-func (s *Server) observed(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
+// observing is middleware that gives a call the trace id of its log lines, and counts it
+// in the metrics.
+func (s *Server) observing(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		began := time.Now()
 		ctx = sandbox.WithTrace(ctx, sandbox.NewID("t"))
@@ -44,24 +43,25 @@ func (s *Server) observed(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerF
 	}
 }
 
-// stopTool is the tool that ends calls.
+// stopTool is the tool that stops commands.
 const stopTool = "stop"
 
-// admitted lets a session's calls in, up to its limit, and ends them with it.
-func (s *Server) admitted(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
+// limiting is middleware that admits a session's calls up to its limit, and ends them with
+// the session.
+func (s *Server) limiting(next mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		c, ok := ctx.Value(callerKey{}).(caller)
+		session, ok := ctx.Value(sessionCtxKey{}).(*session)
 		if !ok {
 			return next(ctx, req)
 		}
 		most := maxCalls
 		switch {
-		case crowded(ctx):
+		case overLimit(ctx):
 			most = 0
 		case req.Params.Name == stopTool:
-			most = math.MaxInt // the way out of too many calls must stay open
+			most = math.MaxInt // a session with too many calls must be able to stop some
 		}
-		ctx, leave, err := c.session.enter(ctx, most)
+		ctx, leave, err := session.enter(ctx, most)
 		if err != nil {
 			return tools.Failed(err), nil
 		}

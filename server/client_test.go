@@ -15,7 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A client is what the conversation needs of one.
+// A client is one of the client libraries.
 type client interface {
 	tools(ctx context.Context) ([]string, error)
 	call(ctx context.Context, tool string, args map[string]any) (reply, error)
@@ -27,11 +27,10 @@ type reply struct {
 	fields  map[string]any
 }
 
-// converse is what every client says to every transport: the main job, and
-// what goes wrong in it.
+// converse runs the main calls and their errors, for every client and transport.
 func converse(t *testing.T, c client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*waitLimit)
 	defer cancel()
 	names, err := c.tools(ctx)
 	if err != nil || !slices.Equal(names, []string{"start", "exec", "logs", "input", "list", "stop"}) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// faults are messages that are refused, with the code and the id that tell it. Over
-// stdio a message is a line, over HTTP a body.
+// faults are refused messages, with the code and the id of the error. Over stdio a message is a
+// line, over HTTP a body.
 var faults = []struct {
 	name, message string
 	code          int
@@ -57,7 +57,7 @@ var faults = []struct {
 	{"no such tool", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"none"}}`, -32602, "7"},
 }
 
-// rawMessage is one with its id as it was written.
+// A rawMessage has its id as it was written.
 type rawMessage struct {
 	ID     json.RawMessage
 	Result json.RawMessage
@@ -67,7 +67,7 @@ type rawMessage struct {
 	}
 }
 
-// ids are those that come back as they were sent: no number loses digits.
+// ids must be returned as they were sent: no number loses digits.
 var ids = []string{`0`, `-1`, `9007199254740993`, `-9007199254740995`, `123456789012345678901234567890`, `1.50`, `1e3`, `""`, `"a"`, `"9007199254740993"`, `"\u0061"`}
 
 func checkFault(t *testing.T, text string, code int, id string) {
@@ -103,7 +103,7 @@ func TestFaultsOverStdio(t *testing.T) {
 		w.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"list","arguments":{}}}`)
 		checkAnswer(t, w.line(), id)
 	}
-	// What needs no answer gets none, whatever is wrong with it.
+	// Notifications and answers get no reply, whatever is wrong with them.
 	for _, silent := range []string{
 		"", " ", "\r", "\t \r",
 		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}`,

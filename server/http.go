@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -20,15 +19,15 @@ import (
 )
 
 const (
-	// DefaultListen is where only programs of the same machine reach a server.
+	// DefaultListen is an address that only programs of the same machine reach.
 	DefaultListen = "127.0.0.1:8811"
 
-	// DefaultMaxConns has room for a call under way from each of a hundred
-	// agents, and a few more of each. A connection costs some 20 KB.
+	// DefaultMaxConns is enough for a hundred agents with ten calls each. A
+	// connection costs some 20 KB.
 	DefaultMaxConns = 1024
 
-	// DefaultMaxRate is far above what models do, each of which thinks between
-	// its calls, and far below what keeps a core busy.
+	// DefaultMaxRate is far above the rate of a model, which thinks between its
+	// calls, and far below what occupies a core.
 	DefaultMaxRate = 200
 )
 
@@ -36,48 +35,47 @@ const (
 	headerTimeout = 10 * time.Second
 	keepAlive     = 2 * time.Minute
 
-	// maxRefusals is how many requests without a token are answered with a
-	// reason, and logged, in a second.
+	// maxRefusals is how many requests without a valid token are answered with a
+	// reason, and logged at level info, in a second.
 	maxRefusals = 50
 
-	// shutdownTimeout is how long answers that are being written may take when
-	// the server ends.
+	// shutdownTimeout is how long a server that ends waits for replies that are
+	// being written.
 	shutdownTimeout = 5 * time.Second
 )
 
-// HTTP says where an HTTP server listens, and whom it lets in.
+// HTTP says where an HTTP server listens, and which clients may use it.
 type HTTP struct {
 	Listen string // host:port; "" is DefaultListen
 
-	// Tokens are what clients show as bearer, by the names of those who were
-	// given one each. Names are for people: who has a token is its principal,
-	// whatever it is called. There is at least one, since whoever calls may run
-	// commands, and even this machine has other users and web pages. What
-	// clients with one of them have does not exist for those with another.
+	// Tokens are the bearer tokens of clients, by name. A token identifies a
+	// principal; its name is for people. At least one is required, since a client
+	// may run commands, and even this machine has other users and web pages. What
+	// one principal has does not exist for another.
 	Tokens map[string]string
 
-	// Cert and Key are files; with them the server speaks HTTPS. Without, it
-	// listens where others than this machine reach it only if Insecure says so:
-	// who sees a token pass may run commands too.
+	// Cert and Key are files; with them the server speaks HTTPS. Without them it
+	// listens on other addresses than loopback only if Insecure is set: whoever
+	// reads a token on the network can run commands.
 	Cert, Key string
 	Insecure  bool
 
-	SSE bool // serves the older transport too, under /sse and /message
+	SSE bool // also serves the older transport, under /sse and /message
 
-	// AllowHosts are names under which clients may address the server, beside
-	// those of the loopback and of Listen; AllowOrigins are those of web pages,
-	// "https://example.com", that may speak to it.
+	// AllowHosts are the Host names that clients may use besides those of loopback
+	// and of Listen. AllowOrigins are the Origins of web pages that may use the
+	// server, such as "https://example.com".
 	AllowHosts, AllowOrigins []string
 
-	MaxConns int // connections of clients at once; 0 is DefaultMaxConns
-	MaxRate  int // requests a second with one token; 0 is DefaultMaxRate
+	MaxConns int // authenticated connections at once; 0 is DefaultMaxConns
+	MaxRate  int // requests of a principal in a second; 0 is DefaultMaxRate
 
-	Ready func(addr net.Addr) // is told where it listens, before the first request; may be nil
+	Ready func(addr net.Addr) // called with the address before the first request; may be nil
 }
 
-// ListenAndServe serves any number of clients over HTTP, under /mcp, until ctx
-// is done, and returns nil then. Every box is gone before it returns; where one
-// does not end in time, an error says so.
+// ListenAndServe serves any number of clients over HTTP, under /mcp, until ctx is done, and
+// then returns nil. Every box has ended before it returns; if one does not end in time, an
+// error says so.
 func (s *Server) ListenAndServe(ctx context.Context, h HTTP) error {
 	h.Listen = cmp.Or(h.Listen, DefaultListen)
 	if err := h.check(); err != nil {
@@ -95,36 +93,36 @@ func (s *Server) ListenAndServe(ctx context.Context, h HTTP) error {
 	return s.serve(ctx, ln, secure, h)
 }
 
-// check refuses to be reached by strangers: who may call may run commands.
+// check refuses settings under which unauthenticated clients could run commands.
 func (h HTTP) check() error {
 	host, _, err := net.SplitHostPort(h.Listen)
 	switch {
 	case err != nil:
 		return sandbox.Errorf(sandbox.InvalidArgument, `Give a host and a port, such as "127.0.0.1:8811".`, "cannot listen on %q: %w", h.Listen, err)
 	case !isLoopback(host) && h.Cert == "" && !h.Insecure:
-		return sandbox.Errorf(sandbox.InvalidArgument, "Give a certificate and its key, listen on 127.0.0.1, or allow it as insecure.",
-			"will not listen on %q without TLS: whoever sees a token pass could run commands", h.Listen)
+		return sandbox.Errorf(sandbox.InvalidArgument, "Give a certificate and its key, listen on 127.0.0.1, or set insecure.",
+			"cannot listen on %q without TLS: whoever reads a token on the network could run commands", h.Listen)
 	}
 	return checkTokens(h.Tokens)
 }
 
-// nameLetters make the name of a token, which goes into headers and addresses.
+// nameLetters are allowed in the name of a token, which is part of headers and addresses.
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
 
 func checkTokens(tokens map[string]string) error {
 	if len(tokens) == 0 {
-		return sandbox.Errorf(sandbox.InvalidArgument, "Set a token.", "will not serve HTTP without a token: whoever reaches it could run commands")
+		return sandbox.Errorf(sandbox.InvalidArgument, "Set a token.", "cannot serve HTTP without a token: whoever reaches the server could run commands")
 	}
 	names := map[string]string{} // by token
 	for name, token := range tokens {
 		if strings.Trim(name, nameLetters) != "" || name == "" {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Letters, digits and -._ make one.", "a token cannot have the name %q", name)
+			return sandbox.Errorf(sandbox.InvalidArgument, "Use letters, digits and -._ only.", "a token cannot have the name %q", name)
 		}
 		if strings.EqualFold(name, local) {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another one.", "a token cannot have the name %q, which stands for who calls over stdio", name)
+			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another one.", "a token cannot have the name %q: it is the principal of stdio", name)
 		}
 		if token == "" {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Make one of 16 characters or more.", "the token of %q is empty", name)
+			return sandbox.Errorf(sandbox.InvalidArgument, "Use 16 characters or more.", "the token of %q is empty", name)
 		}
 		if other, taken := names[token]; taken {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Give each a token of its own.", "%q and %q have the same token", name, other)
@@ -134,9 +132,8 @@ func checkTokens(tokens map[string]string) error {
 	return nil
 }
 
-// tls returns nil where none is wanted. The files are read anew for each client
-// that connects, so that a renewed certificate needs no restart: that would end
-// every box.
+// tls returns nil without a certificate. The files are read for each connection, so that a
+// renewed certificate needs no restart, which would end every box.
 func (h HTTP) tls() (*tls.Config, error) {
 	if h.Cert == "" {
 		return nil, nil
@@ -146,7 +143,7 @@ func (h HTTP) tls() (*tls.Config, error) {
 		return &pair, err
 	}
 	if _, err := load(nil); err != nil {
-		return nil, sandbox.Errorf(sandbox.InvalidArgument, "Both are files in PEM form; the first holds the certificate and those that it builds on.",
+		return nil, sandbox.Errorf(sandbox.InvalidArgument, "Both are PEM files; the first has the certificate and its intermediates.",
 			"cannot use the certificate %s with the key %s: %w", h.Cert, h.Key, err)
 	}
 	return &tls.Config{GetCertificate: load}, nil
@@ -159,15 +156,14 @@ func (h HTTP) scheme() string {
 	return "https"
 }
 
-// origins are those of web pages that may read what the server answers. There is
-// always one, the server's own, which needs none: for no origin at all mcp-go reads
-// any.
+// origins are the Origins of web pages that may read replies. The list always has the
+// server's own, since mcp-go takes an empty list for every Origin.
 func (h HTTP) origins() []string {
 	return append([]string{h.scheme() + "://" + h.Listen}, h.AllowOrigins...)
 }
 
-// isLoopback tells whether only this machine reaches a host. A name may mean
-// anything tomorrow, all but one.
+// isLoopback reports whether only this machine reaches a host. Of names only localhost
+// counts: others may resolve to another address tomorrow.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
@@ -176,19 +172,19 @@ func isLoopback(host string) bool {
 func (s *Server) serve(ctx context.Context, ln net.Listener, secure *tls.Config, h HTTP) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := s.newDoor(ln.(*net.TCPListener), h)
-	srv := d.httpServer(ctx, secure)
+	handler := s.newHandler(ln.(*net.TCPListener), h)
+	srv := handler.httpServer(ctx, secure)
 	var wg sync.WaitGroup
 	served := make(chan error, 1)
 	wg.Go(func() {
 		if secure == nil {
-			served <- srv.Serve(d.gate)
+			served <- srv.Serve(handler.limiter)
 		} else {
-			served <- srv.ServeTLS(d.gate, "", "")
+			served <- srv.ServeTLS(handler.limiter, "", "")
 		}
 	})
-	for _, h := range d.holders {
-		wg.Go(func() { h.sessions.sweep(ctx) })
+	for _, p := range handler.principals {
+		wg.Go(func() { p.sessions.sweep(ctx) })
 	}
 	if h.Ready != nil {
 		h.Ready(ln.Addr())
@@ -200,51 +196,51 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, secure *tls.Config,
 	case err = <-served:
 	}
 	cancel()
-	err = errors.Join(err, s.shutdown(context.WithoutCancel(ctx), srv, d))
+	err = errors.Join(err, s.shutdown(context.WithoutCancel(ctx), srv, handler.sse))
 	wg.Wait()
 	return err
 }
 
-func (d *door) httpServer(ctx context.Context, secure *tls.Config) *http.Server {
+func (h *httpHandler) httpServer(ctx context.Context, secure *tls.Config) *http.Server {
 	return &http.Server{
-		Handler:           d.routes(),
+		Handler:           h.routes(),
 		TLSConfig:         secure,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       keepAlive,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(d.logger.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(h.logger.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConn,
 	}
 }
 
-// shutdown ends the boxes beside the requests: what waits for a command ends
-// with its box. http.Server's own Shutdown would wait for open streams for ever.
-func (s *Server) shutdown(ctx context.Context, srv *http.Server, d *door) error {
+// shutdown ends the boxes and the requests at the same time: a call that waits for a command
+// ends with its box. http.Server.Shutdown alone would wait for open streams for ever.
+func (s *Server) shutdown(ctx context.Context, srv *http.Server, sse *mcpserver.SSEServer) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- s.closeBoxes() }()
-	d.sse.CloseSessions()
+	sse.CloseSessions()
 	if srv.Shutdown(ctx) != nil {
 		srv.Close()
 	}
 	return <-closed
 }
 
-func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
+func (s *Server) newHandler(ln *net.TCPListener, h HTTP) *httpHandler {
 	s.metrics = newMetrics(s.Manager)
 	s.Manager.PrincipalNames = h.names()
 	m := s.mcp()
-	return &door{
-		HTTP:      h,
-		logger:    s.logger(),
-		gate:      &gate{TCPListener: ln, most: cmp.Or(h.MaxConns, DefaultMaxConns)},
-		holders:   s.holders(h),
-		strangers: newBucket(maxRefusals),
-		metrics:   s.metrics.handler(),
-		mcp:       m,
-		mask:      s.Manager.Mask,
+	return &httpHandler{
+		HTTP:       h,
+		logger:     s.logger(),
+		limiter:    &connLimiter{TCPListener: ln, most: cmp.Or(h.MaxConns, DefaultMaxConns)},
+		principals: s.principals(h),
+		refusals:   newRateLimiter(maxRefusals),
+		metrics:    s.metrics.handler(),
+		mcp:        m,
+		mask:       s.Manager.Mask,
 		sse: mcpserver.NewSSEServer(m,
 			mcpserver.WithSSEDisableLocalhostProtection(true),
 			mcpserver.WithSSECORS(
@@ -252,29 +248,17 @@ func (s *Server) newDoor(ln *net.TCPListener, h HTTP) *door {
 				mcpserver.WithCORSAllowedHeaders(corsHeaders...),
 			),
 			mcpserver.WithSessionIDGenerator(func(ctx context.Context, _ *http.Request) (string, error) {
-				return ctx.Value(callerKey{}).(caller).session.key.id, nil
+				return ctx.Value(sessionCtxKey{}).(*session).key.id, nil
 			}),
 		),
 	}
 }
 
-// names are those of the principals that have a token, for the record.
+// names returns the names of principals, for the audit record.
 func (h HTTP) names() map[string]string {
 	names := map[string]string{}
 	for name, token := range h.Tokens {
-		names[ofToken(token)] = name
+		names[principalOf(token)] = name
 	}
 	return names
-}
-
-func (s *Server) holders(h HTTP) (list []*holder) {
-	for name, token := range h.Tokens {
-		list = append(list, &holder{
-			name:     name,
-			token:    sha256.Sum256([]byte(token)),
-			sessions: &sessions{principal: ofToken(token), release: s.Manager.Release, all: map[sessionKey]*session{}},
-			rate:     newBucket(cmp.Or(h.MaxRate, DefaultMaxRate)),
-		})
-	}
-	return list
 }

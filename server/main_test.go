@@ -18,19 +18,18 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveEnv) != "" {
-		os.Exit(m.Run()) // what it leaves behind, the test that started it sees
+		os.Exit(m.Run()) // the test that started it checks for leaks
 	}
 	boxtest.Main(m)
 }
 
-// patience is how long a test waits for what comes in milliseconds, unless the
-// machine is busy with other things.
-const patience = 30 * time.Second
+// waitLimit is how long a test waits for what takes milliseconds on an idle machine.
+const waitLimit = 30 * time.Second
 
 // newServer returns a server with the real tools over real agents.
 func newServer(t testing.TB) *Server { return serverOf(t, tools.Set{}) }
 
-// serverOf returns one whose tools are set so.
+// serverOf returns a server with the tools of a Set.
 func serverOf(t testing.TB, set tools.Set) *Server {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	set.Manager, set.Owner, set.NoWait = m, Owner, NoWait
@@ -44,18 +43,17 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// serveEnv makes a test program a server on stdio, for clients that want to
-// start one.
+// serveEnv makes the test program a server on stdio, for clients that start their server.
 const serveEnv = "WARMBOX_TEST_SERVE"
 
 // TestServe is that server.
 func TestServe(t *testing.T) {
 	if os.Getenv(serveEnv) == "" {
-		t.Skip("is a server for other tests")
+		t.Skip("it is a server for other tests")
 	}
 	os.Unsetenv(serveEnv) // its boxes are not servers
 	stdout := os.Stdout
-	os.Stdout = os.Stderr // go test's own words are no JSON
+	os.Stdout = os.Stderr // the output of go test is not JSON
 	s := newServer(t)
 	s.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := s.ServeStdio(t.Context(), os.Stdin, stdout); err != nil {
@@ -63,8 +61,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// stdioServer is a command that starts TestServe. It brings its environment
-// itself, since hosts pass on little of theirs.
+// stdioServer returns a command that starts TestServe. It sets its environment itself, since
+// hosts pass little of theirs to servers.
 func stdioServer(t testing.TB) []string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -80,10 +78,10 @@ func stdioCommand(t testing.TB) *exec.Cmd {
 	return cmd
 }
 
-// testToken is what clients show, but for those that are to be refused.
+// testToken is the token of clients that are not to be refused.
 const testToken = "a token for tests"
 
-// listen serves HTTP until the test ends, and returns where.
+// listen serves HTTP until the test ends, and returns the URL.
 func listen(t testing.TB, s *Server, h HTTP) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready := make(chan net.Addr, 1)
@@ -112,7 +110,7 @@ func listen(t testing.TB, s *Server, h HTTP) string {
 	return ""
 }
 
-// fields decodes what a tool returned as structured content.
+// fields decodes the structured content of a result.
 func fields(t testing.TB, content any) map[string]any {
 	t.Helper()
 	data, err := json.Marshal(content)

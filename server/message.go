@@ -22,56 +22,56 @@ import (
 )
 
 const (
-	// maxBody is the largest request that is taken. A command may have a
-	// mebibyte, of which JSON makes two if it is all quotes and line ends; the
-	// rest is room for input and what else comes with it. Only one that is all
-	// control characters, six bytes each, would need more.
+	// maxBody is the largest body of a request. A command may have a mebibyte, which
+	// is two as JSON if it consists of quotes and line ends; the rest is room for its
+	// input and other arguments. Only a command of control characters, six bytes
+	// each, would need more.
 	maxBody = 4 << 20
 
-	// maxDrain is how much of a request that is too large is read and thrown
-	// away. Most clients read an answer only when they have sent all.
+	// maxDrain is how much of a larger body is read and discarded. Most clients read
+	// the reply only when they have sent the whole body.
 	maxDrain = 32 << 20
 
 	// bodyTimeout is how long a request may take to arrive.
 	bodyTimeout = time.Minute
 )
 
-// An envelope is a message, with what has to be known of it before mcp-go sees it.
-// A request has a method and an id, a notification a method, an answer neither: it
-// has a result or an error.
+// An envelope is a message and the parts of it that the server needs before mcp-go parses
+// it. A request has a method and an id, a notification a method, an answer neither: it has
+// a result or an error.
 type envelope struct {
 	body   []byte
-	id     json.RawMessage // as the client wrote it; nil where there is none
+	id     json.RawMessage // as the client wrote it; nil: none
 	method string
 	params json.RawMessage
 
 	result, fault json.RawMessage // of an answer
 
-	tool   string          // that is called
-	target json.RawMessage // the request that a notification is about
-	modern string          // the protocol version that the message names, where that knows no sessions
-	client string          // the name that the client gives itself, there
+	tool   string          // the name of the called tool
+	target json.RawMessage // the id of the request that a notification is about
+	modern string          // the protocol version, if the message names one without sessions
+	client string          // the name of the client, in such a message
 }
 
-// answers reports whether a message answers a question of ours.
+// answers reports whether a message is the answer to a question of ours.
 func (m *envelope) answers() bool { return m.result != nil || m.fault != nil }
 
-// A fault is why a message is not served, in the terms of JSON-RPC.
+// A fault is a JSON-RPC error: why a message is not served.
 type fault struct {
 	code int
-	id   json.RawMessage // of the request; nil where it has none that can be told
+	id   json.RawMessage // of the request; nil if it is unknown
 	text string
 }
 
 func (f *fault) Error() string { return f.text }
 
-// message is what the client is told.
+// message returns the reply.
 func (f *fault) message() mcp.JSONRPCError {
 	return mcp.NewJSONRPCError(requestID(f.id), f.code, f.text, nil)
 }
 
-// requestID is an id as the client wrote it. mcp-go reads numbers as floating
-// point, which holds no id above 2^53.
+// requestID returns an id as the client wrote it. mcp-go reads numbers as floating point,
+// which is not exact above 2^53.
 func requestID(raw json.RawMessage) mcp.RequestId {
 	if raw == nil {
 		return mcp.NewRequestId(nil)
@@ -79,7 +79,7 @@ func requestID(raw json.RawMessage) mcp.RequestId {
 	return mcp.NewRequestId(raw)
 }
 
-// readMessage takes one message from a client over HTTP.
+// readMessage reads the message of a request.
 func readMessage(w http.ResponseWriter, r *http.Request) (envelope, error) {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -92,8 +92,8 @@ func readMessage(w http.ResponseWriter, r *http.Request) (envelope, error) {
 	return m, nil
 }
 
-// readBody takes only what a web page cannot send without asking first, and
-// only so much of it, in so much time.
+// readBody reads the body of a request, bounded in size and time. It accepts only a content
+// type that a web page cannot send without a preflight request.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, refuse(http.StatusUnsupportedMediaType, "the Content-Type must be application/json")
@@ -109,25 +109,24 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case len(body) > maxBody:
 		io.CopyN(io.Discard, r.Body, maxDrain)
 		return nil, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf(
-			"a message of more than %d MiB is not taken; write large input to a file in the box, piece by piece", maxBody>>20))
+			"a message must have at most %d MiB; write large input to a file in the box, piece by piece", maxBody>>20))
 	}
 	rc.SetReadDeadline(time.Time{})
 	return body, nil
 }
 
 const (
-	// maxID is the longest id, which every answer repeats.
+	// maxID is the longest id, which every reply repeats.
 	maxID = 1024
 
-	// maxShown is how much a refusal quotes.
+	// maxShown is how many characters of a message an error quotes.
 	maxShown = 40
 )
 
-// parseMessage reads a message so that nobody else can read another one out of
-// it. encoding/json, which mcp-go uses, takes names in any case and the last of
-// two, and makes other characters of bytes that are none; whoever looked at the
-// message before it, and let it pass, may have read something else. An error is a
-// *fault.
+// parseMessage parses a message and refuses one that other JSON parsers could read in another
+// way. encoding/json, which mcp-go uses, ignores the case of names, takes the last of two
+// members and replaces bytes that are not UTF-8; a proxy that checked the message may have
+// read another one. An error is a *fault.
 func parseMessage(body []byte) (envelope, error) {
 	m := envelope{body: body}
 	if err := checkJSON(body); err != nil {
@@ -144,17 +143,17 @@ func parseMessage(body []byte) (envelope, error) {
 	if err == nil {
 		return m, nil
 	}
-	f := &fault{code: code, text: "the message is not taken: " + err.Error()}
-	// The id of an answer is ours: told what is wrong with it under that id, the
-	// client would take it for the answer to a request of its own.
+	f := &fault{code: code, text: "invalid message: " + err.Error()}
+	// The id of an answer is ours: the client would take an error with that id for the
+	// reply to a request of its own.
 	if checkID(m.id) == nil && !m.answers() {
 		f.id = m.id
 	}
 	return m, f
 }
 
-// checkJSON refuses what is no JSON object. How deep one nests, encoding/json
-// bounds: at 10,000, which costs nothing.
+// checkJSON refuses a text that is not a JSON object. encoding/json bounds its depth at
+// 10,000, which is cheap.
 func checkJSON(body []byte) error {
 	if !utf8.Valid(body) {
 		return &fault{mcp.PARSE_ERROR, nil, "the message is not JSON: it is not UTF-8"}
@@ -167,13 +166,12 @@ func checkJSON(body []byte) error {
 	case '{':
 		return nil
 	case '[':
-		return &fault{mcp.INVALID_REQUEST, nil, "the message is not taken: it is no JSON object; send the messages of a batch one by one"}
+		return &fault{mcp.INVALID_REQUEST, nil, "invalid message: it is not a JSON object; send the messages of a batch one by one"}
 	}
-	return &fault{mcp.INVALID_REQUEST, nil, "the message is not taken: it is no JSON object"}
+	return &fault{mcp.INVALID_REQUEST, nil, "invalid message: it is not a JSON object"}
 }
 
-// readMembers finds the parts of a message, and returns the version of JSON-RPC
-// that it names.
+// readMembers reads the members of a message, and returns its version of JSON-RPC.
 func (m *envelope) readMembers() (version json.RawMessage, err error) {
 	var wrong error
 	err = eachMember(m.body, func(name string, value json.RawMessage) error {
@@ -184,7 +182,7 @@ func (m *envelope) readMembers() (version json.RawMessage, err error) {
 			m.id = value
 		case "method":
 			if value[0] != '"' {
-				wrong = cmp.Or(wrong, fmt.Errorf("a method is a string, and this is %.*s", maxShown, value))
+				wrong = cmp.Or(wrong, fmt.Errorf("method must be a string, got %.*s", maxShown, value))
 				return nil
 			}
 			return json.Unmarshal(value, &m.method)
@@ -195,24 +193,24 @@ func (m *envelope) readMembers() (version json.RawMessage, err error) {
 		case "error":
 			m.fault = value
 		default:
-			wrong = cmp.Or(wrong, fmt.Errorf("JSON-RPC knows no member %.*q", maxShown, name))
+			wrong = cmp.Or(wrong, fmt.Errorf("JSON-RPC has no member %.*q", maxShown, name))
 		}
 		return nil
 	})
 	if err != nil {
-		m.id = nil // it may be another's
+		m.id = nil // the message may have another one
 	}
 	return version, cmp.Or(err, wrong)
 }
 
-// check refuses what is neither a request, nor a notification, nor an answer.
+// check refuses a message that is not a request, a notification or an answer.
 func (m *envelope) check(version json.RawMessage) error {
 	if err := checkID(m.id); err != nil && !m.answers() {
 		return err
 	}
 	switch {
 	case string(version) != `"2.0"`:
-		return errors.New(`"jsonrpc" is not "2.0"`)
+		return errors.New(`jsonrpc must be "2.0"`)
 	case m.method == "" && !m.answers():
 		return errors.New("it has neither a method nor a result or an error")
 	case m.method != "" && m.answers():
@@ -221,39 +219,38 @@ func (m *envelope) check(version json.RawMessage) error {
 	return nil
 }
 
-// checkID refuses an id that is neither a string nor a number. A number beyond
-// what floating point reaches mcp-go cannot read at all.
+// checkID refuses an id that is neither a string nor a number, and a number that is too large
+// for floating point, which mcp-go cannot read.
 func checkID(id json.RawMessage) error {
 	if id == nil {
 		return nil
 	}
 	if len(id) > maxID {
-		return fmt.Errorf("an id has at most %d bytes, and this one %d", maxID, len(id))
+		return fmt.Errorf("id must have at most %d bytes, got %d", maxID, len(id))
 	}
 	if id[0] == '"' {
 		return nil
 	}
 	if id[0] != '-' && (id[0] < '0' || '9' < id[0]) {
-		return fmt.Errorf("an id is a string or a number, and this is %.*s", maxShown, id)
+		return fmt.Errorf("id must be a string or a number, got %.*s", maxShown, id)
 	}
 	if _, err := strconv.ParseFloat(string(id), 64); err != nil {
-		return fmt.Errorf("the id %.*s is too large a number", maxShown, id)
+		return fmt.Errorf("id must be a number within floating point, got %.*s", maxShown, id)
 	}
 	return nil
 }
 
-// readParams finds out whom and what a message is about, by the same signs as
-// mcp-go.
+// readParams reads the parameters that the server needs, by the same names as mcp-go.
 func (m *envelope) readParams() error {
 	if m.params == nil || string(m.params) == "null" {
 		return nil
 	}
 	if m.params[0] != '{' {
-		return fmt.Errorf("params is an object, and this is %.*s", maxShown, m.params)
+		return fmt.Errorf("params must be an object, got %.*s", maxShown, m.params)
 	}
 	return eachMember(m.params, func(name string, value json.RawMessage) error {
 		if known := looksLike(name); known != "" {
-			return fmt.Errorf("the member %.*q of params is not %q", maxShown, name, known)
+			return fmt.Errorf("the member %.*q of params is not %q; write it as the protocol does", maxShown, name, known)
 		}
 		switch name {
 		case "_meta":
@@ -273,14 +270,14 @@ func (m *envelope) readParams() error {
 	})
 }
 
-// readMeta finds out what protocol a message follows. Where one names its version
-// here, the client says in every message who it is.
+// readMeta reads the protocol version and the name of the client, if the message has them:
+// versions without sessions send both in every message.
 func (m *envelope) readMeta(value json.RawMessage) error {
 	if string(value) == "null" {
 		return nil
 	}
 	if value[0] != '{' {
-		return fmt.Errorf("_meta is an object, and this is %.*s", maxShown, value)
+		return fmt.Errorf("_meta must be an object, got %.*s", maxShown, value)
 	}
 	named := false
 	err := eachMember(value, func(name string, _ json.RawMessage) error {
@@ -303,8 +300,8 @@ func (m *envelope) readMeta(value json.RawMessage) error {
 	return nil
 }
 
-// looksLike returns the parameter that a name would be taken for without being
-// it, or "". It knows those that decide what is done, and for whom.
+// looksLike returns the parameter that other parsers could take a misspelt name for, or "". It
+// knows the parameters that decide what is done, and for whom.
 func looksLike(name string) string {
 	known := []string{"name", "arguments", "uri", "requestId", "protocolVersion", "capabilities", "clientInfo", "_meta"}
 	plain := strings.TrimRight(name, "\x00")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParseMessage(t *testing.T) {
+func TestAmbiguousMessagesAreRefused(t *testing.T) {
 	for _, good := range []string{
 		ping,
 		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"exec","arguments":{"cmd":"true","Name":"x"},"extra":1}}`,
@@ -21,38 +21,38 @@ func TestParseMessage(t *testing.T) {
 	}
 	for bad, want := range map[string]string{
 		``:                    "unexpected end",
-		`null`:                "no JSON object",
-		`"ping"`:              "no JSON object",
-		"[" + ping + "]":      "no JSON object",
+		`null`:                "not a JSON object",
+		`"ping"`:              "not a JSON object",
+		"[" + ping + "]":      "not a JSON object",
 		ping + ping:           "after top-level value",
 		ping + "}":            "after top-level value",
 		ping[:len(ping)-1]:    "unexpected end",
 		`{"method":"a",}`:     "invalid",
 		`{1:2}`:               "invalid",
-		`{"method":7}`:        "a method is a string",
-		`{"method":null}`:     "a method is a string",
-		`{"id":null}`:         "an id is a string or a number",
-		`{"id":[1]}`:          "an id is a string or a number",
-		`{"id":true}`:         "an id is a string or a number",
-		`{"id":{"a":"b"}}`:    "an id is a string or a number",
+		`{"method":7}`:        "method must be a string",
+		`{"method":null}`:     "method must be a string",
+		`{"id":null}`:         "id must be a string or a number",
+		`{"id":[1]}`:          "id must be a string or a number",
+		`{"id":true}`:         "id must be a string or a number",
+		`{"id":{"a":"b"}}`:    "id must be a string or a number",
 		`{"params":{"a":1,}}`: "invalid",
 
 		`{"method":"ping","method":"tools/call"}`:      `"method" twice`,
 		`{"method":"ping","m\u0065thod":"tools/call"}`: `"method" twice`,
 		`{"id":1,"id":2}`:                               `"id" twice`,
 		`{"params":{},"params":{}}`:                     `"params" twice`,
-		`{"Method":"ping"}`:                             `no member "Method"`,
-		`{"method":"ping","METHOD":"tools/call"}`:       `no member "METHOD"`,
-		`{"method":"ping","param\u017f":{}}`:            `no member "paramſ"`,
-		`{"method":"ping","method\u0000":"tools/call"}`: `no member "method\x00"`,
-		`{"method":"ping","":1}`:                        `no member ""`,
+		`{"Method":"ping"}`:                             `has no member "Method"`,
+		`{"method":"ping","METHOD":"tools/call"}`:       `has no member "METHOD"`,
+		`{"method":"ping","param\u017f":{}}`:            `has no member "paramſ"`,
+		`{"method":"ping","method\u0000":"tools/call"}`: `has no member "method\x00"`,
+		`{"method":"ping","":1}`:                        `has no member ""`,
 		`{"jsonrpc":"2.0","method":"a","params":{"name":"list","name":"exec"}}`: `"name" twice`,
 		`{"jsonrpc":"2.0","method":"a","params":{"name":"list","Name":"exec"}}`: `"Name" of params is not "name"`,
 		`{"jsonrpc":"2.0","method":"a","params":{"name\u0000":"exec"}}`:         `of params is not "name"`,
 		`{"jsonrpc":"2.0","method":"a","params":{"Argument\u017f":{}}}`:         `of params is not "arguments"`,
 		`{"jsonrpc":"2.0","method":"a","params":{"_META":{}}}`:                  `of params is not "_meta"`,
 		`{"jsonrpc":"2.0","method":"a","params":{"requestID":1}}`:               `of params is not "requestId"`,
-		`{"x` + strings.Repeat("x", 1000) + `":1}`:                              "no member",
+		`{"x` + strings.Repeat("x", 1000) + `":1}`:                              "has no member",
 		`{"id":` + strings.Repeat("[", 1_000_000):                               "depth",
 		strings.Repeat(`{"params":`, 1_000_000):                                 "depth",
 		`{"params":{"arguments":` + strings.Repeat("[", 20_000):                 "depth",
@@ -64,9 +64,9 @@ func TestParseMessage(t *testing.T) {
 	}
 }
 
-// FuzzParseMessage: what is let in, every reader of JSON that there is understands
-// in one way. encoding/json, as mcp-go uses it, stands for those that take names
-// in any case and the last of two, a map for those that take them as they are.
+// FuzzParseMessage: every JSON parser reads an accepted message in the same way.
+// encoding/json, as mcp-go uses it, stands for parsers that ignore case and take the last of
+// two members, a map for those that compare names exactly.
 func FuzzParseMessage(f *testing.F) {
 	for _, seed := range []string{
 		ping, toolCall(1, "exec", `{"cmd":"true"}`), `{"method":"a","params":{"name":"x","Name":"y"}}`,
@@ -93,7 +93,7 @@ func FuzzParseMessage(f *testing.F) {
 		var method string
 		json.Unmarshal(exact["method"], &method)
 		if loose.Method != m.method || method != m.method || string(loose.Params) != string(exact["params"]) {
-			t.Fatalf("%s: the door reads the method %q, others %q and %q", body, m.method, loose.Method, method)
+			t.Fatalf("%s: parseMessage reads the method %q, others %q and %q", body, m.method, loose.Method, method)
 		}
 		var tool struct {
 			Name string `json:"name"`

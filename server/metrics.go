@@ -13,9 +13,9 @@ import (
 	"github.com/warmbox/warmbox/tools"
 )
 
-// metrics are what a server tells of itself in figures, to who has a token. No
-// label has a value that a client chooses, so their number is bounded. A nil one
-// counts nothing: on stdio nobody could ask.
+// metrics are the figures of a server, which any principal can read. No label has a value
+// that a client chooses, so the number of series is bounded. nil metrics count nothing: on
+// stdio no client can read them.
 type metrics struct {
 	registry  *prometheus.Registry
 	calls     *prometheus.CounterVec
@@ -23,24 +23,24 @@ type metrics struct {
 	summaries *prometheus.CounterVec
 }
 
-// latencies are the upper ends of the buckets in seconds: from what a command
-// takes at least to what a client waits at most, each 2 to 2.5 times the last.
+// latencies are the upper bounds of the buckets in seconds, from the shortest command to
+// the longest wait of a client, each 2 to 2.5 times the one before.
 var latencies = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50, 120, 300, 600}
 
 func newMetrics(m *sandbox.Manager) *metrics {
 	x := &metrics{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "warmbox_calls_total", Help: "Calls of tools, by what came of them: ok, or the code that the caller was told.",
+			Name: "warmbox_calls_total", Help: "Calls of tools, by result: ok or the error code.",
 		}, []string{"tool", "code"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "warmbox_call_seconds", Help: "How long calls of tools took.", Buckets: latencies,
+			Name: "warmbox_call_seconds", Help: "Duration of calls of tools.", Buckets: latencies,
 		}, []string{"tool"}),
 		summaries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "warmbox_summaries_total", Help: "Summaries of long outputs, by who made them.",
+			Name: "warmbox_summaries_total", Help: "Summaries of long outputs, by author.",
 		}, []string{"by"}),
 	}
-	x.registry.MustRegister(x.calls, x.took, x.summaries, &stock{m},
+	x.registry.MustRegister(x.calls, x.took, x.summaries, &managerCollector{m},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return x
 }
@@ -49,7 +49,7 @@ func (x *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(x.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// count takes a call down.
+// count counts a call.
 func (x *metrics) count(tool string, result *mcp.CallToolResult, took time.Duration) {
 	if x == nil {
 		return
@@ -62,31 +62,31 @@ func (x *metrics) count(tool string, result *mcp.CallToolResult, took time.Durat
 	}
 }
 
-// stock tells what the Manager has when somebody asks.
-type stock struct{ manager *sandbox.Manager }
+// A managerCollector collects the figures of a Manager when metrics are read.
+type managerCollector struct{ manager *sandbox.Manager }
 
 var (
-	boxesDesc  = prometheus.NewDesc("warmbox_boxes", "Boxes, by what they do: busy, idle, ready for somebody, starting.", []string{"state"}, nil)
-	poolDesc   = prometheus.NewDesc("warmbox_pool_total", "Boxes that were wanted and could have stood ready: hit where one did, else miss.", []string{"result"}, nil)
-	runsDesc   = prometheus.NewDesc("warmbox_runs", "Commands that run, with what others left behind.", nil, nil)
-	endedDesc  = prometheus.NewDesc("warmbox_runs_ended_total", "Commands that are over, by how they ended.", []string{"status"}, nil)
-	outputDesc = prometheus.NewDesc("warmbox_output_bytes_total", "What commands have printed.", nil, nil)
+	boxesDesc  = prometheus.NewDesc("warmbox_boxes", "Boxes, by state: busy, idle, ready in the pool, starting.", []string{"state"}, nil)
+	poolDesc   = prometheus.NewDesc("warmbox_pool_total", "Boxes that the pool could provide, by whether it did: hit or miss.", []string{"result"}, nil)
+	runsDesc   = prometheus.NewDesc("warmbox_runs", "Commands that run, and ended ones whose processes still do.", nil, nil)
+	endedDesc  = prometheus.NewDesc("warmbox_runs_ended_total", "Commands that ended, by status.", []string{"status"}, nil)
+	outputDesc = prometheus.NewDesc("warmbox_output_bytes_total", "Bytes that commands printed.", nil, nil)
 )
 
-func (s *stock) Describe(descs chan<- *prometheus.Desc) {
+func (c *managerCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{boxesDesc, poolDesc, runsDesc, endedDesc, outputDesc} {
 		descs <- d
 	}
 }
 
-func (s *stock) Collect(out chan<- prometheus.Metric) {
+func (c *managerCollector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 	}
 	counter := func(d *prometheus.Desc, value int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
 	}
-	stats := s.manager.Stats()
+	stats := c.manager.Stats()
 	gauge(boxesDesc, stats.Busy, "busy")
 	gauge(boxesDesc, stats.Boxes-stats.Busy, "idle")
 	gauge(boxesDesc, stats.Ready, "ready")

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestMetrics: who has a token reads what was called and what came of it; nobody
-// else does.
-func TestMetrics(t *testing.T) {
+// TestMetricsCountCallsForPrincipalsOnly: a client without a valid token reads none.
+func TestMetricsCountCallsForPrincipalsOnly(t *testing.T) {
 	base := listen(t, newServer(t), HTTP{})
 	session := []string{"Mcp-Session-Id", connect(t, base+"/mcp")}
 	for _, call := range []string{

@@ -16,38 +16,37 @@ import (
 )
 
 const (
-	// maxRequests is how many requests of a session are under way at once. The
-	// calls among them have a lower limit, maxCalls, which leaves room for the
-	// others, all of which are short. Stop has as many places of its own.
+	// maxRequests is how many requests of a session may run at once. Calls have a
+	// lower limit, maxCalls, which leaves room for the other requests, all of them
+	// short. Calls of stop may be as many again.
 	maxRequests = 100
 
-	// maxNotices is how many notifications of one request wait to be written.
+	// maxNotices is how many notifications of one request may be queued.
 	maxNotices = 100
 
-	// codeBusy is the error of a request that is one too many. JSON-RPC leaves
-	// codes from -32000 on to servers.
+	// codeBusy is the error of a request beyond maxRequests. JSON-RPC leaves codes
+	// from -32000 on to servers.
 	codeBusy = -32000
 )
 
-// cancelled is the notification that takes a request back, in either direction.
+// cancelled is the notification that cancels a request, in either direction.
 const cancelled = string(mcp.MethodNotificationCancelled)
 
-// A peer is the client of a session, over whatever transport: what it has said of
-// itself, the requests of its that are under way, and the questions of ours that
-// it has not answered. Requests are known by their ids as they were written, and
-// questions by ids of our own, so neither is ever looked for in what goes out.
+// A peer is the client of a session, over either transport: what it says about itself, its
+// running requests, and our questions that it has not answered. Requests are identified by
+// the client's ids as it wrote them, questions by ids of ours.
 type peer struct {
 	turn chan struct{} // has a token while a question to the user is open
 
-	mu       sync.Mutex
-	hello    hello
-	requests map[*exchange]func()     // those under way, with what cancels each
-	asked    map[string]chan envelope // by id, the questions that are open
-	last     int64                    // the id of the last question
+	mu        sync.Mutex
+	hello     hello
+	requests  map[*exchange]func()     // running ones, with their cancel functions
+	questions map[string]chan envelope // open ones, by id
+	last      int64                    // the id of the last question
 }
 
-// A hello is what a client says of itself when it connects, or, in protocol
-// versions without sessions, in each request.
+// A hello is what a client says about itself when it connects, or in each request for
+// protocol versions without sessions.
 type hello struct {
 	initialized  bool
 	version      string
@@ -56,10 +55,10 @@ type hello struct {
 }
 
 func newPeer() *peer {
-	return &peer{turn: make(chan struct{}, 1), requests: map[*exchange]func(){}, asked: map[string]chan envelope{}}
+	return &peer{turn: make(chan struct{}, 1), requests: map[*exchange]func(){}, questions: map[string]chan envelope{}}
 }
 
-// cancel ends the request that a notification takes back.
+// cancel cancels the request that a notification names.
 func (p *peer) cancel(m envelope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +69,7 @@ func (p *peer) cancel(m envelope) {
 	}
 }
 
-// sameID compares ids as JSON, in which one string can be written in many ways.
+// sameID compares ids as JSON values: one string can be written in several ways.
 func sameID(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 || a[0] != '"' || b[0] != '"' {
 		return string(a) == string(b)
@@ -79,32 +78,32 @@ func sameID(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &s) == nil && json.Unmarshal(b, &t) == nil && s == t
 }
 
-// answer hands an answer to the question that waits for it. What answers none, or
-// comes too late, is ignored.
+// answer passes an answer to the call that asked the question. An answer to no open question
+// is ignored.
 func (p *peer) answer(m envelope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if waits := p.asked[string(m.id)]; waits != nil {
-		waits <- m // has room for the only one
-		delete(p.asked, string(m.id))
+	if waits := p.questions[string(m.id)]; waits != nil {
+		waits <- m // does not block: it is the only one
+		delete(p.questions, string(m.id))
 	}
 }
 
-// question makes an id for one, and what its answer will come by.
-func (p *peer) question() (id int64, answer <-chan envelope, forget func()) {
+// openQuestion opens a question. It returns its id and the channel of its answer.
+func (p *peer) openQuestion() (id int64, answer <-chan envelope, forget func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
 	name, waits := strconv.FormatInt(p.last, 10), make(chan envelope, 1)
-	p.asked[name] = waits
+	p.questions[name] = waits
 	return p.last, waits, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.asked, name)
+		delete(p.questions, name)
 	}
 }
 
-// enter makes a request known, where so many more may be under way.
+// enter adds a running request. It reports false if there are too many.
 func (p *peer) enter(x *exchange, cancel func()) bool {
 	most := maxRequests
 	if x.message.tool == stopTool {
@@ -119,34 +118,34 @@ func (p *peer) enter(x *exchange, cancel func()) bool {
 	return true
 }
 
+// leave removes a request that has ended.
 func (p *peer) leave(x *exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.requests, x)
 }
 
-// An exchange is one message of a peer, and all that is said to it until that is
-// answered. It is what mcp-go knows as the client's session.
+// An exchange is one message of a peer and everything that is sent to the client until its
+// reply. mcp-go takes it for the client's session.
 type exchange struct {
 	*peer
 	server  *mcpserver.MCPServer
 	logger  *slog.Logger
 	message envelope
 	send    func(message any) error // writes a message to the client, one at a time
-	mask    func(string) string     // of what an error repeats; nil masks nothing
+	mask    func(string) string     // masks the text of errors; nil masks nothing
 
-	own      hello // of this message, where it says itself who sends it
-	notFound bool  // the resource that it asks for
+	own      hello // of this message, for protocol versions without sessions
+	notFound bool  // the resource that it reads does not exist
 
 	notify  sync.Once
 	notices chan mcp.JSONRPCNotification
-	over    chan struct{} // closed when no more of them come
-	written chan struct{} // closed when they have been written
+	settled chan struct{} // closed when no more notices come
+	written chan struct{} // closed when all notices have been written
 }
 
-// begin makes the exchange one of its peer's, which cancels it if the client says
-// so, and reports whether there was room. Where there was none, serve refuses it, at
-// once. A ping always has room.
+// begin adds the exchange to its peer, which can then cancel it. It reports false if the peer
+// has too many requests; serve then refuses the message. A ping is always admitted.
 func (x *exchange) begin(ctx context.Context) (_ context.Context, end func(), room bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	switch {
@@ -155,21 +154,21 @@ func (x *exchange) begin(ctx context.Context) (_ context.Context, end func(), ro
 	case x.enter(x, cancel):
 		return ctx, func() { x.leave(x); cancel() }, true
 	}
-	return context.WithValue(ctx, crowdedKey{}, true), cancel, false
+	return context.WithValue(ctx, overLimitKey{}, true), cancel, false
 }
 
-// crowdedKey marks a request that is one too many.
-type crowdedKey struct{}
+// overLimitKey marks a request beyond maxRequests.
+type overLimitKey struct{}
 
-func crowded(ctx context.Context) bool { return ctx.Value(crowdedKey{}) != nil }
+func overLimit(ctx context.Context) bool { return ctx.Value(overLimitKey{}) != nil }
 
-// serve has mcp-go carry out the message and returns the answer, nil where there
-// is none. What it notifies the client of has been written by then.
+// serve has mcp-go carry out the message and returns the reply, nil if there is none. All
+// notifications of the request have been written by then.
 func (x *exchange) serve(ctx context.Context) mcp.JSONRPCMessage {
-	// A call is refused as calls are, in words for a model.
-	if crowded(ctx) && x.message.method != string(mcp.MethodToolsCall) {
+	// A call is refused by limiting, with a result that a model can read.
+	if overLimit(ctx) && x.message.method != string(mcp.MethodToolsCall) {
 		return (&fault{codeBusy, x.message.id, fmt.Sprintf(
-			"%d requests are under way, and no more are allowed at once; wait until one has been answered", maxRequests)}).message()
+			"%d requests are running, and no more are allowed at once; wait until one has been answered", maxRequests)}).message()
 	}
 	answer := x.handle(ctx)
 	x.settle()
@@ -178,9 +177,9 @@ func (x *exchange) serve(ctx context.Context) mcp.JSONRPCMessage {
 
 func (x *exchange) handle(ctx context.Context) (answer mcp.JSONRPCMessage) {
 	defer func() {
-		// Tools that panic answer: this is what comes between, and costs its call only.
+		// recovering handles panics of tools. Any other panic fails this message only.
 		if p := recover(); p != nil {
-			x.logger.Error("a call broke down", "panic", p, "stack", string(debug.Stack()))
+			x.logger.Error("serving a message panicked", "panic", p, "stack", string(debug.Stack()))
 			if answer = nil; x.message.id != nil {
 				answer = (&fault{mcp.INTERNAL_ERROR, x.message.id, "this is a bug in warmbox, and its log has the details; try another way"}).message()
 			}
@@ -201,46 +200,47 @@ func (x *exchange) handle(ctx context.Context) (answer mcp.JSONRPCMessage) {
 	return nil
 }
 
-// code puts an error right that mcp-go gives another code.
+// code corrects the code of an error of mcp-go.
 func (x *exchange) code(given int) int {
 	switch {
 	case x.notFound && x.message.modern == "":
 		return mcp.RESOURCE_NOT_FOUND
 	case x.notFound, given == mcp.INVALID_REQUEST, given == mcp.PARSE_ERROR:
-		// The message is a request, so it is what it brings that cannot be read.
+		// The message is a valid request, so its parameters are wrong.
 		return mcp.INVALID_PARAMS
 	}
 	return given
 }
 
-// settle returns when what the request notifies its client of has been written.
-// What comes later is dropped: the answer ends an exchange.
+// settle returns when all notifications of the request have been written. Later ones are
+// dropped: the reply ends the exchange.
 func (x *exchange) settle() {
 	none := false
 	x.notify.Do(func() { none = true })
 	if !none {
-		close(x.over)
+		close(x.settled)
 		<-x.written
 	}
 }
 
-// NotificationChannel is asked for right before each notification, of which most
-// requests have none.
+// NotificationChannel starts the writer of notifications on its first call. mcp-go calls it
+// before each notification; most requests have none.
 func (x *exchange) NotificationChannel() chan<- mcp.JSONRPCNotification {
 	x.notify.Do(func() {
-		x.notices, x.over, x.written = make(chan mcp.JSONRPCNotification, maxNotices), make(chan struct{}), make(chan struct{})
+		x.notices, x.settled, x.written = make(chan mcp.JSONRPCNotification, maxNotices), make(chan struct{}), make(chan struct{})
 		go x.writeNotices()
 	})
 	return x.notices
 }
 
+// writeNotices writes notifications until the exchange is settled.
 func (x *exchange) writeNotices() {
 	defer close(x.written)
 	for {
 		select {
 		case n := <-x.notices:
-			x.send(n) // where that fails the call goes on
-		case <-x.over:
+			x.send(n) // the call goes on if that fails
+		case <-x.settled:
 			for len(x.notices) > 0 {
 				x.send(<-x.notices)
 			}
@@ -249,10 +249,10 @@ func (x *exchange) writeNotices() {
 	}
 }
 
-// ask puts a question to the client and reads its answer into result. When ctx
-// ends before that has come, the request to the client is cancelled.
+// ask sends a request to the client and reads the response into result. If ctx ends before
+// the response, the request is cancelled.
 func (x *exchange) ask(ctx context.Context, method mcp.MCPMethod, params, result any) error {
-	id, answer, forget := x.question()
+	id, answer, forget := x.openQuestion()
 	defer forget()
 	err := x.send(mcp.JSONRPCRequest{
 		JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id), Request: mcp.Request{Method: string(method)}, Params: params,
@@ -265,20 +265,21 @@ func (x *exchange) ask(ctx context.Context, method mcp.MCPMethod, params, result
 		return m.read(method, result)
 	case <-ctx.Done():
 		if !errors.Is(context.Cause(ctx), tools.ErrDisconnected) {
-			x.takeBack(id)
+			x.withdraw(id)
 		}
 		return ctx.Err()
 	}
 }
 
-func (x *exchange) takeBack(id int64) {
+// withdraw cancels a question.
+func (x *exchange) withdraw(id int64) {
 	x.send(mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
 		Method: cancelled,
 		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": id, "reason": "the call that asked has ended"}},
 	}})
 }
 
-// read reads the answer to a question.
+// read reads the response to a question.
 func (m *envelope) read(method mcp.MCPMethod, result any) error {
 	if m.fault == nil {
 		return json.Unmarshal(m.result, result)
@@ -287,11 +288,10 @@ func (m *envelope) read(method mcp.MCPMethod, result any) error {
 	if err := json.Unmarshal(m.fault, &e); err != nil {
 		return err
 	}
-	return fmt.Errorf("the client answers %s with error %d: %s", method, e.Code, e.Message)
+	return fmt.Errorf("the client answered %s with error %d: %s", method, e.Code, e.Message)
 }
 
-// RequestElicitation asks the user. One question at a time is put to a user, who
-// answers one at a time.
+// RequestElicitation asks the user, one question at a time.
 func (x *exchange) RequestElicitation(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	select {
 	case x.turn <- struct{}{}:
@@ -324,9 +324,9 @@ func (x *exchange) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.
 	return &result, nil
 }
 
-// said calls f with what the client says of itself: in this message, or when it
+// withHello calls f with what the client says about itself, in this message or when it
 // connected.
-func (x *exchange) said(f func(h *hello)) {
+func (x *exchange) withHello(f func(h *hello)) {
 	if x.message.modern != "" {
 		f(&x.own)
 		return
@@ -336,47 +336,49 @@ func (x *exchange) said(f func(h *hello)) {
 	f(&x.hello)
 }
 
-func (x *exchange) heard() (h hello) {
-	x.said(func(known *hello) { h = *known })
+// currentHello returns what the client says about itself.
+func (x *exchange) currentHello() (h hello) {
+	x.withHello(func(known *hello) { h = *known })
 	return h
 }
 
-// Initialize notes that the client has connected.
-func (x *exchange) Initialize() { x.said(func(h *hello) { h.initialized = true }) }
+// Initialize records that the client is initialized.
+func (x *exchange) Initialize() { x.withHello(func(h *hello) { h.initialized = true }) }
 
-// Initialized reports whether the client may be notified, which within a request
-// of its own it always may.
-func (x *exchange) Initialized() bool { return x.message.id != nil || x.heard().initialized }
+// Initialized reports whether the client may be sent notifications: always within a request
+// of its own.
+func (x *exchange) Initialized() bool { return x.message.id != nil || x.currentHello().initialized }
 
-// SessionID is what mcp-go knows requests by that it is to cancel, beside their
-// own ids. A peer cancels its requests itself.
+// SessionID is empty: with it mcp-go would find requests to cancel, which a peer does itself.
 func (x *exchange) SessionID() string { return "" }
 
-// SetClientInfo keeps who the client is.
+// SetClientInfo records the name and version of the client.
 func (x *exchange) SetClientInfo(info mcp.Implementation) {
-	x.said(func(h *hello) { h.info = info })
+	x.withHello(func(h *hello) { h.info = info })
 }
 
-// GetClientInfo returns who it is.
-func (x *exchange) GetClientInfo() mcp.Implementation { return x.heard().info }
+// GetClientInfo returns the name and version of the client.
+func (x *exchange) GetClientInfo() mcp.Implementation { return x.currentHello().info }
 
-// SetClientCapabilities keeps what the client can be asked.
+// SetClientCapabilities records what the client can be asked.
 func (x *exchange) SetClientCapabilities(c mcp.ClientCapabilities) {
-	x.said(func(h *hello) { h.capabilities = c })
+	x.withHello(func(h *hello) { h.capabilities = c })
 }
 
-// GetClientCapabilities returns it.
-func (x *exchange) GetClientCapabilities() mcp.ClientCapabilities { return x.heard().capabilities }
+// GetClientCapabilities returns what the client can be asked.
+func (x *exchange) GetClientCapabilities() mcp.ClientCapabilities {
+	return x.currentHello().capabilities
+}
 
-// SetProtocolVersion keeps the version that was agreed on.
+// SetProtocolVersion records the negotiated version.
 func (x *exchange) SetProtocolVersion(version string) {
-	x.said(func(h *hello) { h.version = version })
+	x.withHello(func(h *hello) { h.version = version })
 }
 
-// ProtocolVersion returns it.
-func (x *exchange) ProtocolVersion() string { return x.heard().version }
+// ProtocolVersion returns the negotiated version.
+func (x *exchange) ProtocolVersion() string { return x.currentHello().version }
 
-// What mcp-go and the tools look for in a session.
+// The interfaces of a session that mcp-go and the tools use.
 var _ interface {
 	mcpserver.SessionWithClientInfo
 	mcpserver.SessionWithElicitation

@@ -11,21 +11,20 @@ import (
 	mcpserver "github.com/mark3labs/mcp-go/server"
 )
 
-// TestCrowdedPeer: where a client has as many requests under way as it may, a ping
-// is answered and stop is carried out; a call is refused in words for a model, and
-// everything else by an error.
-func TestCrowdedPeer(t *testing.T) {
+// TestPingAndStopWorkAtTheRequestLimit: at the limit of requests, ping is answered and stop is
+// served; a call is refused with a result for the model, any other request with an error.
+func TestPingAndStopWorkAtTheRequestLimit(t *testing.T) {
 	s := newServer(t)
 	session := newSession(sessionKey{}, localOwner)
 	for range maxRequests {
 		if !session.peer.enter(new(exchange), func() {}) {
-			t.Fatal("there is no room")
+			t.Fatal("a request below the limit was refused")
 		}
 	}
 	m := s.mcp()
 	for message, want := range map[string]string{
 		ping: `"result":{}`,
-		`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`: `"code":-32000,"message":"100 requests are under way`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`: `"code":-32000,"message":"100 requests are running`,
 		toolCall(7, "list", `{}`):                        `"code":"LIMIT_REACHED"`,
 		toolCall(7, "stop", `{"containerId":"b-none"}`):  `"code":"BOX_NOT_FOUND"`,
 		`{"jsonrpc":"2.0","method":"no/such"}`:           "",
@@ -35,10 +34,10 @@ func TestCrowdedPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := &exchange{peer: session.peer, server: m, logger: slog.New(slog.DiscardHandler), message: e}
-		ctx, end, _ := x.begin(context.WithValue(t.Context(), callerKey{}, caller{session: session}))
+		ctx, end, _ := x.begin(context.WithValue(t.Context(), sessionCtxKey{}, session))
 		var got strings.Builder
 		if answer := x.serve(ctx); answer != nil {
-			(&line{out: &got}).send(answer)
+			(&stdioConn{out: &got}).send(answer)
 		}
 		end()
 		if !strings.Contains(got.String(), want) || want == "" && got.Len() > 0 {
@@ -46,13 +45,13 @@ func TestCrowdedPeer(t *testing.T) {
 		}
 	}
 	if n := len(session.peer.requests); n != maxRequests {
-		t.Errorf("%d requests are under way after that", n)
+		t.Errorf("%d requests are running after that", n)
 	}
 }
 
-// TestCancelTakesTheVeryRequest: ids are those that the client wrote. No two of
-// them are one, although as floating point they would be, or without their quotes.
-func TestCancelTakesTheVeryRequest(t *testing.T) {
+// TestCancelComparesIDsExactly: ids that are equal as floating point, or without their quotes,
+// are different.
+func TestCancelComparesIDsExactly(t *testing.T) {
 	s := newServer(t)
 	arrived := make(chan struct{})
 	s.Tools = []mcpserver.ServerTool{{Tool: mcp.NewTool("wait"), Handler: func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {

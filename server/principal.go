@@ -1,32 +1,80 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
+	"net/http"
+	"strings"
 
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A principal is who has what outlives a session, and the sessions: boxes that are
-// kept belong to one. It is told by what a caller proves and by nothing that somebody
-// chose: a name of a token is for people, and may be another's tomorrow. So
+// Persistent boxes belong to a principal, all else to one of its sessions. A credential
+// identifies the principal, and no name that an owner chose, which may be another's
+// tomorrow. So
 //
-//	local        is who calls over stdio, or from the process itself
-//	token:HASH   is who has a token: the hash of that
+//	local        calls over stdio, or from the process itself
+//	token:HASH   has the token with that hash
 //
-// and a kind that is still to come, such as the issuer and subject of an OIDC token,
-// gets a word of its own before the colon; see sandbox.Owner.
+// and a later kind, such as the issuer and subject of an OIDC token, gets a prefix of its
+// own; see sandbox.Owner.
 
-// local is whose calls are that come over stdio, or from the process itself. There is
-// only one such client.
+// local is the principal that calls over stdio, or from the process itself. It is one
+// client.
 const local = "local"
 
 // localOwner is the owner of what that client has: it has one session.
 var localOwner = sandbox.Owner{Principal: local}
 
-// ofToken is the principal of who has a token. The hash is another one than that by
-// which tokens are compared: this one is written on containers, and grants no access.
-func ofToken(token string) string {
+// A principal is the client of a token over HTTP. Its sessions do not exist for other
+// principals, and however many it opens, only its own are closed for them.
+type principal struct {
+	name     string            // of its token, for people
+	token    [sha256.Size]byte // the hash
+	sessions *sessions
+	rate     *rateLimiter // of its requests
+}
+
+// principals returns the principals of all tokens.
+func (s *Server) principals(h HTTP) (list []*principal) {
+	for name, token := range h.Tokens {
+		list = append(list, &principal{
+			name:     name,
+			token:    sha256.Sum256([]byte(token)),
+			sessions: &sessions{principal: principalOf(token), release: s.Manager.Release, all: map[sessionKey]*session{}},
+			rate:     newRateLimiter(cmp.Or(h.MaxRate, DefaultMaxRate)),
+		})
+	}
+	return list
+}
+
+// principalOf names the principal of a token. The hash differs from the one by which tokens
+// are compared: this one is written on containers and grants no access.
+func principalOf(token string) string {
 	sum := sha256.Sum256([]byte("warmbox principal\x00" + token))
 	return "token:" + hex.EncodeToString(sum[:])
+}
+
+// authenticate returns the principal whose token a request carries, nil if there is none.
+// It compares every token, by hashes of one length, so that its duration tells neither a
+// token, nor its length, nor how many tokens there are.
+func authenticate(r *http.Request, all []*principal) (found *principal) {
+	given := sha256.Sum256([]byte(bearer(r)))
+	for _, p := range all {
+		if subtle.ConstantTimeCompare(p.token[:], given[:]) == 1 {
+			found = p
+		}
+	}
+	return found
+}
+
+// bearer returns the token of a request, "" if it has none.
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
 }

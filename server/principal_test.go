@@ -11,10 +11,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// TestMadeUpSession: where the protocol knows no sessions, a client's is told by its
-// name, which is no secret. A client of an older version cannot get into it by an id,
-// in any form that was ever made of the name, nor end it.
-func TestMadeUpSession(t *testing.T) {
+// TestNoIDReachesTheSessionOfAName: in protocol versions without sessions the client's name,
+// which is not secret, identifies its session. A client of an older version cannot use or end
+// that session by any id made of the name.
+func TestNoIDReachesTheSessionOfAName(t *testing.T) {
 	s := newServer(t)
 	base := listen(t, s, HTTP{SSE: true})
 	url := base + "/mcp"
@@ -45,31 +45,30 @@ func TestMadeUpSession(t *testing.T) {
 	}
 }
 
-// TestLocalIsNoToken: no token is called as who calls over stdio is, and no token's
-// principal can be that one, whatever the token is called or consists of.
-func TestLocalIsNoToken(t *testing.T) {
+// TestNoTokenIsTheLocalPrincipal: no token can have the name or the principal of stdio.
+func TestNoTokenIsTheLocalPrincipal(t *testing.T) {
 	for _, name := range []string{"local", "Local", "LOCAL"} {
-		if err := checkTokens(map[string]string{name: "a token of somebody's"}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cannot have the name %q", name)) {
+		if err := checkTokens(map[string]string{name: "some token"}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("cannot have the name %q", name)) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, token := range []string{"local", "", "a token of somebody's"} {
-		if p := ofToken(token); len(p) != len("token:")+2*sha256.Size || !strings.HasPrefix(p, "token:") || strings.Contains(p, ".") {
+	for _, token := range []string{"local", "", "some token"} {
+		if p := principalOf(token); len(p) != len("token:")+2*sha256.Size || !strings.HasPrefix(p, "token:") || strings.Contains(p, ".") {
 			t.Errorf("%q is the principal %q", token, p)
 		}
 	}
 	sum := sha256.Sum256([]byte("a token"))
-	if strings.Contains(ofToken("a token"), hex.EncodeToString(sum[:])) {
-		t.Error("what is written on containers is what tokens are compared by")
+	if strings.Contains(principalOf("a token"), hex.EncodeToString(sum[:])) {
+		t.Error("the hash on containers is the one by which tokens are compared")
 	}
 }
 
-// TestPrincipalIsTheToken: who has a token has what was kept with it, whatever the
-// token is called by then; who has the name alone does not.
-func TestPrincipalIsTheToken(t *testing.T) {
-	before := (&Server{Manager: &sandbox.Manager{}}).holders(HTTP{Tokens: map[string]string{"alice": "the first token"}})[0]
+// TestTokenIdentifiesThePrincipal: persistent boxes belong to the token, also under another
+// name, and not to its name.
+func TestTokenIdentifiesThePrincipal(t *testing.T) {
+	before := (&Server{Manager: &sandbox.Manager{}}).principals(HTTP{Tokens: map[string]string{"alice": "the first token"}})[0]
 	for name, token := range map[string]string{"alice": "the second token", "bob": "the first token"} {
-		now := (&Server{Manager: &sandbox.Manager{}}).holders(HTTP{Tokens: map[string]string{name: token}})[0]
+		now := (&Server{Manager: &sandbox.Manager{}}).principals(HTTP{Tokens: map[string]string{name: token}})[0]
 		if same := now.sessions.principal == before.sessions.principal; same != (token == "the first token") {
 			t.Errorf("%s with %q: the same principal: %v", name, token, same)
 		}

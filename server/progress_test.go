@@ -11,13 +11,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// beats collects the progress notifications of a client, by token.
-type beats struct {
+// A progressLog has the progress notifications of a client, by token.
+type progressLog struct {
 	mu   sync.Mutex
 	seen map[any][]sdk.ProgressNotificationParams
 }
 
-func (b *beats) connect(t *testing.T, transport sdk.Transport) *sdk.ClientSession {
+func (b *progressLog) connect(t *testing.T, transport sdk.Transport) *sdk.ClientSession {
 	t.Helper()
 	b.seen = map[any][]sdk.ProgressNotificationParams{}
 	c := sdk.NewClient(&sdk.Implementation{Name: t.Name(), Version: "1"}, &sdk.ClientOptions{
@@ -35,9 +35,9 @@ func (b *beats) connect(t *testing.T, transport sdk.Transport) *sdk.ClientSessio
 	return session
 }
 
-// TestHeartbeat: while commands run, each call hears on its own stream how long
-// and what was printed last, first after 2 s, then every 5.
-func TestHeartbeat(t *testing.T) {
+// TestProgressArrivesOnEachTransport: each call gets the elapsed time and the last line of its
+// command, first after 2 s, then every 5 s.
+func TestProgressArrivesOnEachTransport(t *testing.T) {
 	for name, transport := range map[string]func(*testing.T) sdk.Transport{
 		"stdio": func(t *testing.T) sdk.Transport {
 			return &sdk.CommandTransport{Command: stdioCommand(t), TerminateDuration: 10 * time.Second}
@@ -51,7 +51,7 @@ func TestHeartbeat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var b beats
+			var b progressLog
 			session := b.connect(t, transport(t))
 			var calls sync.WaitGroup
 			for i := range 2 {
@@ -75,7 +75,7 @@ func TestHeartbeat(t *testing.T) {
 					return 1
 				})
 				if len(heard) != 2 || !rising || heard[0].Message != fmt.Sprint("step ", i) || heard[0].Progress < 2 {
-					t.Errorf("call %d heard %+v", i, heard)
+					t.Errorf("call %d got %+v", i, heard)
 				}
 			}
 		})

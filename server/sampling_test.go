@@ -104,7 +104,7 @@ func (c *conversation) runs(t *testing.T) any {
 	return strings.TrimSpace(r.fields["stdout"].(string))
 }
 
-func TestSampling(t *testing.T) {
+func TestClientModelWritesTheSummary(t *testing.T) {
 	const honest = "frob is missing at main.go:4, so the command ended with exit code 7."
 	refuses := func(context.Context, *sdk.CreateMessageParams) (string, error) {
 		return "", errors.New("the user\nsays no")
@@ -120,7 +120,7 @@ func TestSampling(t *testing.T) {
 		transport func(*testing.T, *Server) sdk.Transport
 		version   string
 		ask       sampler
-		by        string // who wrote the summary, "" where the client fails the call
+		by        string // the author of the summary; "": the client fails the call
 		asked     int32
 	}{
 		"good/stdio/legacy":      {overStdio, legacy, says(honest), "client", 1},
@@ -142,7 +142,7 @@ func TestSampling(t *testing.T) {
 			r, err := c.call(t.Context(), "exec", failingRun)
 			switch {
 			case test.by == "" && err == nil:
-				t.Errorf("the client took it: %+v", r)
+				t.Errorf("the client accepted the result: %+v", r)
 			case test.by != "" && (err != nil || r.fields["summaryBy"] != test.by || r.fields["exitCode"] != 7.0):
 				t.Errorf("%v, %+v", err, r.fields)
 			case test.by == "client" && (r.fields["summary"] != honest || !strings.Contains(r.text, "summary (client): "+honest)):
@@ -158,13 +158,13 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A client that fails a call for the question in it is not asked again.
-func TestOneQuestionWithoutAnswer(t *testing.T) {
+// TestClientThatRefusesIsNotAskedAgain: some clients fail a call whose result is a question.
+func TestClientThatRefusesIsNotAskedAgain(t *testing.T) {
 	c := samplingClient(t, overHTTP(t, samplingServer(t)), modern, "refusing", func(context.Context, *sdk.CreateMessageParams) (string, error) {
 		return "", errors.New("no")
 	}, false)
 	if _, err := c.call(t.Context(), "exec", failingRun); err == nil {
-		t.Fatal("the client took it")
+		t.Fatal("the client accepted the result")
 	}
 	r, err := c.call(t.Context(), "exec", failingRun)
 	if err != nil || r.fields["summaryBy"] != "builtin" || c.asked.Load() != 1 {
@@ -172,8 +172,8 @@ func TestOneQuestionWithoutAnswer(t *testing.T) {
 	}
 }
 
-// What comes with a state need not be an answer, nor its client's.
-func TestStatesThatWaitForNothing(t *testing.T) {
+// TestUnknownRequestStateIsRefused: also the state of another client, and one without an answer.
+func TestUnknownRequestStateIsRefused(t *testing.T) {
 	s := samplingServer(t)
 	transport := overHTTP(t, s).(*sdk.StreamableClientTransport)
 	connect := func(name string) *conversation {
@@ -212,7 +212,7 @@ func TestStatesThatWaitForNothing(t *testing.T) {
 	}
 }
 
-// exec runs the failing command, or brings what may be the answer to a question.
+// exec runs the failing command, or sends an answer to a question.
 func (c *conversation) exec(t *testing.T, state, text string) *sdk.CallToolResult {
 	t.Helper()
 	p := &sdk.CallToolParams{Name: "exec", Arguments: failingRun, RequestState: state}

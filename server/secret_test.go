@@ -8,7 +8,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
-// An error that repeats what it was sent shows no secret.
+// TestErrorsShowNoSecret: errors repeat parts of the message, with secrets masked.
 func TestErrorsShowNoSecret(t *testing.T) {
 	const secret = "kP9vWx3LmQ8sTz4RbN7yHc2D"
 	w := serveStdio(t, &Server{Manager: &sandbox.Manager{Secrets: &redact.Redactor{Values: []string{secret}}}})

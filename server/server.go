@@ -1,15 +1,12 @@
-// Package server speaks MCP, the Model Context Protocol, to the clients of a
-// sandbox.Manager: over stdio, over streamable HTTP and, when asked for, over
-// the older HTTP with server-sent events. It holds the door (who may come in
-// over HTTP), knows whose call each one is, and leaves nothing behind when it
-// ends.
+// Package server serves MCP, the Model Context Protocol, to the clients of a
+// sandbox.Manager: over stdio, over streamable HTTP and, if configured, over the older HTTP
+// transport with server-sent events. It authenticates HTTP clients, assigns each call to
+// its owner, and ends all boxes when it ends.
 //
-// It starts no box and runs no command: that is the tools', which it is given.
-// It reads no configuration and handles no signals: it serves until its
-// context is done. The caller must see to it that nothing but the server
-// writes to the standard output that it was given, and that SIGPIPE does not
-// end the process, so that a client that hangs up is noticed as an error of
-// Write and the boxes can still be ended.
+// It starts no box and runs no command: its tools do. It reads no configuration and handles
+// no signals: it serves until its context is done. The caller makes sure that only the
+// server writes to its standard output, and that SIGPIPE does not end the process: the
+// server notices a client that disconnects by an error of Write, and then ends the boxes.
 package server
 
 import (
@@ -27,31 +24,31 @@ import (
 )
 
 const (
-	// boxesTimeout bounds how long the end of a server waits for its boxes. A
-	// box ends within two or three seconds; one that does not is left to its
-	// agent's lease. With endTimeout it stays well below the ten seconds after
-	// which supervisors lose their patience.
+	// boxesTimeout bounds how long a server that ends waits for its boxes. A box
+	// ends within two or three seconds; the lease of its agent ends one that does
+	// not. With endTimeout it stays well below the ten seconds after which
+	// supervisors kill a process.
 	boxesTimeout = 6 * time.Second
 
-	// endTimeout bounds how long it waits for what still writes to a client.
+	// endTimeout bounds how long it waits for replies that are being written.
 	endTimeout = 2 * time.Second
 )
 
-// A Server serves tools over a Manager. It is used like http.Server: set its
-// fields, then call one of ServeStdio and ListenAndServe, once. Manager and
-// what it owns are the server's from then on: the boxes end when it does.
+// A Server serves tools over a Manager. It is used like http.Server: set its fields, then
+// call one of ServeStdio and ListenAndServe, once. It then owns the Manager: all boxes end
+// when it ends.
 type Server struct {
 	Manager   *sandbox.Manager
-	Tools     []mcpserver.ServerTool             // in the order in which clients are to see them
-	Resources []mcpserver.ServerResourceTemplate // what clients can read
-	Version   string                             // of the program, told to clients
-	Logger    *slog.Logger                       // nil: nobody is told anything
+	Tools     []mcpserver.ServerTool             // in the order in which clients see them
+	Resources []mcpserver.ServerResourceTemplate // that clients can read
+	Version   string                             // of the program
+	Logger    *slog.Logger                       // nil: nothing is logged
 
 	metrics *metrics // nil on stdio
 }
 
-// mcp returns what all transports serve. Nothing in it depends on a client, so
-// that hosts may cache the list of tools, and nothing needs an engine.
+// mcp returns the server of all transports. It depends on no client, so hosts may cache
+// the list of tools, and needs no engine.
 func (s *Server) mcp() *mcpserver.MCPServer {
 	m := mcpserver.NewMCPServer("warmbox", s.Version,
 		mcpserver.WithInstructions(instructions),
@@ -59,10 +56,10 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 		mcpserver.WithResourceCapabilities(false, false),
 		mcpserver.WithResourceRecovery(),
 		mcpserver.WithHooks(s.hooks()),
-		mcpserver.WithToolFilter(s.inOrder),
-		mcpserver.WithToolHandlerMiddleware(s.observed),
-		mcpserver.WithToolHandlerMiddleware(s.recovered),
-		mcpserver.WithToolHandlerMiddleware(s.admitted),
+		mcpserver.WithToolFilter(s.sortTools),
+		mcpserver.WithToolHandlerMiddleware(s.observing),
+		mcpserver.WithToolHandlerMiddleware(s.recovering),
+		mcpserver.WithToolHandlerMiddleware(s.limiting),
 	)
 	m.AddTools(s.Tools...)
 	if len(s.Resources) > 0 {
@@ -71,9 +68,9 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 	return m
 }
 
-// hooks has boxes stand ready for a client from its first words on, whatever
-// protocol they follow, and starts none before. A resource that is not there is no
-// failure of ours, which is all that mcp-go knows of errors.
+// hooks fills the pool of idle boxes with the first message of a client, whatever protocol
+// version it follows, and not before. They also mark resources that do not exist: mcp-go
+// reports every error of a resource as an internal one.
 func (s *Server) hooks() *mcpserver.Hooks {
 	var h mcpserver.Hooks
 	h.AddBeforeInitialize(func(ctx context.Context, _ any, _ *mcp.InitializeRequest) { s.Manager.Warm(Owner(ctx)) })
@@ -88,8 +85,8 @@ func (s *Server) hooks() *mcpserver.Hooks {
 	return &h
 }
 
-// inOrder undoes that mcp-go sorts tools by name.
-func (s *Server) inOrder(_ context.Context, list []mcp.Tool) []mcp.Tool {
+// sortTools restores the order of the tools, which mcp-go sorts by name.
+func (s *Server) sortTools(_ context.Context, list []mcp.Tool) []mcp.Tool {
 	rank := func(t mcp.Tool) int {
 		return slices.IndexFunc(s.Tools, func(mine mcpserver.ServerTool) bool { return mine.Tool.Name == t.Name })
 	}
@@ -97,8 +94,8 @@ func (s *Server) inOrder(_ context.Context, list []mcp.Tool) []mcp.Tool {
 	return list
 }
 
-// closeBoxes ends every box. When they take too long it gives up waiting, not
-// ending: the caller is about to exit, and what is left then ends by itself.
+// closeBoxes ends every box. It stops waiting after boxesTimeout: the program is about to
+// exit, and the leases of the agents end the remaining boxes.
 func (s *Server) closeBoxes() error {
 	done := make(chan struct{})
 	go func() {

@@ -12,169 +12,164 @@ import (
 )
 
 const (
-	// maxPatient is how many calls of one session may wait for a command at
-	// once. Those above it start theirs and are answered that it runs, so that a
-	// session whose every call hangs can still be helped.
-	maxPatient = 90
+	// maxWaiting is how many calls of one session may wait for their command. Further
+	// calls start theirs and return that it runs, so that a session whose calls all
+	// hang can still send others.
+	maxWaiting = 90
 
-	// maxCalls is how many calls of one session may be under way at all, but for
-	// stop.
+	// maxCalls is how many calls of one session may run. Calls of stop do not count.
 	maxCalls = 98
 
-	// idleTimeout is how long a session stays known without a call. Most
-	// clients end without a word, and a laptop that sleeps over night should
-	// find its session, and what it started, in the morning.
+	// idleTimeout is how long a session exists without a call. Most clients exit
+	// without ending theirs, and a laptop that sleeps over night should find its
+	// session, and what it started, in the morning.
 	idleTimeout = 24 * time.Hour
 
-	// maxSessions is how many sessions of one token are known at once, a few
-	// hundred bytes each. One more makes the server forget the one that has
-	// been idle for longest: scripts that connect every second and never say
-	// goodbye must not lock everybody out for a day.
+	// maxSessions is how many sessions one principal may have, a few hundred bytes
+	// each. For one more the server ends the one that was idle for longest: a script
+	// that connects every second and never disconnects must not lock out the others.
 	maxSessions = 10_000
 )
 
-// A caller is whose request a context belongs to.
-type caller struct {
-	session *session
-}
+// sessionCtxKey is the key of a request's *session in its context.
+type sessionCtxKey struct{}
 
-type callerKey struct{}
-
-// Owner returns whose call ctx belongs to. On stdio it is always the same; on HTTP it
-// is the session, and where the protocol knows no sessions, from 2026-07-28 on, one
-// made of the client's name. The principal is the one whose token the client showed.
+// Owner returns the owner of a call: on stdio always the same, on HTTP the session of the
+// client's principal. Protocol versions from 2026-07-28 on have no sessions; the client's
+// name then identifies one.
 func Owner(ctx context.Context) sandbox.Owner {
-	if c, ok := ctx.Value(callerKey{}).(caller); ok {
-		return c.session.owner
+	if s, ok := ctx.Value(sessionCtxKey{}).(*session); ok {
+		return s.owner
 	}
 	return localOwner
 }
 
 type noWaitKey struct{}
 
-// NoWait reports whether a call must not wait: too many others do.
+// NoWait reports whether a call must not wait for its command: too many others do.
 func NoWait(ctx context.Context) bool {
 	noWait, _ := ctx.Value(noWaitKey{}).(bool)
 	return noWait
 }
 
-// A session is a client's stay: the calls that it has under way, which end
-// with it.
+// A session has the running calls of one client, which end with it.
 type session struct {
 	key   sessionKey
-	owner sandbox.Owner // under which a sandbox.Manager keeps what it has
+	owner sandbox.Owner // of its boxes and runs
 	peer  *peer
 
 	mu    sync.Mutex
-	over  bool      // no more calls may begin
+	ended bool      // no call may begin
 	used  time.Time // when a request last came or ended
 	next  int
-	calls map[int]context.CancelFunc // those under way
-	ended sync.WaitGroup             // of them; grows only while not over
+	calls map[int]context.CancelFunc // running ones
+	wg    sync.WaitGroup             // of the running calls; grows only while not ended
 }
 
-// A sessionKey is what a session is known by. One of a client that the protocol
-// gives none is no session that a client can name, whatever id it sends.
+// A sessionKey identifies a session of a principal. A client can send an id, but never the
+// key of a session that has none.
 type sessionKey struct {
-	id     string // that its client sends, a random one
-	client string // the hash of the client's name, where it has no id
+	id     string // random; the client sends it with each request
+	client string // the hash of the client's name, for protocol versions without sessions
 }
 
 func newSession(key sessionKey, owner sandbox.Owner) *session {
 	return &session{key: key, owner: owner, peer: newPeer(), used: time.Now(), calls: map[int]context.CancelFunc{}}
 }
 
-// enter begins a call, where fewer than most are under way. Its context ends
-// with the session, if not before.
-func (s *session) enter(ctx context.Context, most int) (context.Context, func(), error) {
+// enter begins a call if fewer than most are running. The context of the call ends with
+// the session. The caller calls leave when the call has ended.
+func (s *session) enter(ctx context.Context, most int) (_ context.Context, leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.ended {
 		return nil, nil, sandbox.Errorf(sandbox.BoxGone, "Connect again.", "the session has ended")
 	}
 	if len(s.calls) >= most {
 		return nil, nil, sandbox.Errorf(sandbox.LimitReached, "Wait until one has ended, or stop a box.",
-			"%d calls are under way, and no more are allowed at once", len(s.calls))
+			"%d calls are running, and no more are allowed at once", len(s.calls))
 	}
-	if len(s.calls) >= maxPatient {
+	if len(s.calls) >= maxWaiting {
 		ctx = context.WithValue(ctx, noWaitKey{}, true)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	n := s.next
 	s.next++
 	s.calls[n] = cancel
-	s.ended.Add(1)
+	s.wg.Add(1)
 	return ctx, func() { s.leave(n, cancel) }, nil
 }
 
+// leave ends a call.
 func (s *session) leave(n int, cancel context.CancelFunc) {
 	cancel()
 	s.mu.Lock()
 	delete(s.calls, n)
 	s.used = time.Now()
 	s.mu.Unlock()
-	s.ended.Done()
+	s.wg.Done()
 }
 
-// end cancels what is under way and returns when that is over and all that the
-// session had is given back.
+// end cancels the running calls and releases the owner. It returns when all of them have
+// ended.
 func (s *session) end(release func(owner sandbox.Owner)) {
 	s.mu.Lock()
-	s.over = true
+	s.ended = true
 	for _, cancel := range s.calls {
 		cancel()
 	}
 	s.mu.Unlock()
-	release(s.owner) // whatever a call waits for ends with its box
-	s.ended.Wait()
-	release(s.owner) // a box may have come up in between
+	release(s.owner) // calls that wait for a box or a command return
+	s.wg.Wait()
+	release(s.owner) // a call may have started a box meanwhile
 }
 
-// idle says since when nothing has happened, false where something does.
+// idle returns when the session was last used, and false if a call is running.
 func (s *session) idle() (since time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used, len(s.calls) == 0
 }
 
+// touch records a request.
 func (s *session) touch() {
 	s.mu.Lock()
 	s.used = time.Now()
 	s.mu.Unlock()
 }
 
-// sessions are those of the clients that come over HTTP with one token.
+// sessions are the sessions of one principal.
 type sessions struct {
-	principal string                    // with which their owners begin
-	release   func(owner sandbox.Owner) // gives back all that a session had
+	principal string
+	release   func(owner sandbox.Owner) // ends all that a session has
 
 	mu  sync.Mutex
 	all map[sessionKey]*session
 }
 
-// open makes a session that nobody can guess the id of.
+// open makes a session with a random id.
 func (t *sessions) open() *session {
 	id := rand.Text()
-	return t.known(sessionKey{id: id}, id)
+	return t.findOrMake(sessionKey{id: id}, id)
 }
 
-// client returns the session of a client that the protocol gives none. Clients
-// of other tokens may call themselves alike.
+// client returns the session of a client by its name, for protocol versions without
+// sessions.
 func (t *sessions) client(name string) *session {
 	sum := sha256.Sum256([]byte(name))
 	hash := hex.EncodeToString(sum[:16])
-	return t.known(sessionKey{client: hash}, "client-"+hash)
+	return t.findOrMake(sessionKey{client: hash}, "client-"+hash)
 }
 
-// known returns the session of that key, a new one if need be, whose owner ends with
-// a name.
-func (t *sessions) known(key sessionKey, name string) *session {
+// findOrMake returns the session of a key. It makes one, whose owner has that name, if
+// there is none.
+func (t *sessions) findOrMake(key sessionKey, name string) *session {
 	t.mu.Lock()
 	s := t.all[key]
 	var evicted *session
 	if s == nil {
 		if len(t.all) >= maxSessions {
-			evicted = t.idlest()
+			evicted = t.leastUsed()
 			delete(t.all, evicted.key)
 		}
 		s = newSession(key, sandbox.Owner{Principal: t.principal, Session: name})
@@ -188,9 +183,9 @@ func (t *sessions) known(key sessionKey, name string) *session {
 	return s
 }
 
-// idlest returns the session that has been idle for longest; of busy ones, the
-// one that was last heard of longest ago. The caller holds t.mu.
-func (t *sessions) idlest() *session {
+// leastUsed returns the session that was idle for longest; if none is idle, the one whose
+// last request is the oldest. The caller holds t.mu.
+func (t *sessions) leastUsed() *session {
 	var found *session
 	var since time.Time
 	var free bool
@@ -203,7 +198,7 @@ func (t *sessions) idlest() *session {
 	return found
 }
 
-// find returns the session of the id that a client sent, nil where there is none.
+// find returns the session with an id that a client sent, nil if there is none.
 func (t *sessions) find(id string) *session {
 	t.mu.Lock()
 	s := t.all[sessionKey{id: id}]
@@ -214,7 +209,7 @@ func (t *sessions) find(id string) *session {
 	return s
 }
 
-// forget ends a session. It tells whether there was one.
+// forget ends a session. It reports whether there was one.
 func (t *sessions) forget(key sessionKey) bool {
 	t.mu.Lock()
 	s := t.all[key]
@@ -226,7 +221,7 @@ func (t *sessions) forget(key sessionKey) bool {
 	return s != nil
 }
 
-// sweep forgets sessions that have been idle for too long, until ctx is done.
+// sweep ends sessions that were idle for idleTimeout, until ctx is done.
 func (t *sessions) sweep(ctx context.Context) {
 	ticker := time.NewTicker(idleTimeout / 24)
 	defer ticker.Stop()
@@ -242,6 +237,7 @@ func (t *sessions) sweep(ctx context.Context) {
 	}
 }
 
+// stale returns the keys of sessions that were idle since before.
 func (t *sessions) stale(before time.Time) []sessionKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// releases notes who was released.
+// releases records the owners that were released.
 type releases struct {
 	mu  sync.Mutex
 	all []string
@@ -29,14 +29,14 @@ func (r *releases) String() string {
 	return strings.Join(r.all, " ")
 }
 
-func TestIdle(t *testing.T) {
+func TestIdleSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var released releases
 		table := &sessions{principal: "p", release: released.add, all: map[sessionKey]*session{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go table.sweep(ctx)
-		idle, visited, busy := table.known(sessionKey{id: "idle"}, "idle"), table.known(sessionKey{id: "visited"}, "visited"), table.known(sessionKey{id: "busy"}, "busy")
+		idle, visited, busy := table.findOrMake(sessionKey{id: "idle"}, "idle"), table.findOrMake(sessionKey{id: "visited"}, "visited"), table.findOrMake(sessionKey{id: "busy"}, "busy")
 		_, leave, err := busy.enter(ctx, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -47,23 +47,23 @@ func TestIdle(t *testing.T) {
 		}
 		time.Sleep(3 * time.Hour)
 		if table.find("idle") != nil || released.String() != "p.idle p.idle" {
-			t.Errorf("an idle session is still known; released: %v", &released)
+			t.Errorf("an idle session still exists; released: %v", &released)
 		}
 		if table.find("visited") == nil || table.find("busy") == nil {
 			t.Errorf("released: %v", &released)
 		}
 		if _, _, err := idle.enter(ctx, 1); err == nil {
-			t.Error("a session that ended lets a call in")
+			t.Error("a session that ended admits a call")
 		}
 		leave()
 	})
 }
 
-func TestTooManySessions(t *testing.T) {
+func TestLongestIdleSessionIsEvicted(t *testing.T) {
 	var released releases
 	table := &sessions{principal: "p", release: released.add, all: map[sessionKey]*session{}}
 	old := table.open()
-	oldest := table.known(sessionKey{id: "busy"}, "busy") // but something runs there
+	oldest := table.findOrMake(sessionKey{id: "busy"}, "busy") // but a call runs there
 	oldest.used = old.used.Add(-time.Hour)
 	old.used = old.used.Add(-time.Minute)
 	_, leave, _ := oldest.enter(t.Context(), 1)
@@ -76,16 +76,16 @@ func TestTooManySessions(t *testing.T) {
 	}
 }
 
-// TestEndOfCalls: the end of a session ends its calls first, and what a call
-// got hold of at the last moment is given back too.
-func TestEndOfCalls(t *testing.T) {
+// TestSessionReleasesAfterItsCallsEnded: the end of a session cancels its calls first, and
+// also releases a box that a call starts meanwhile.
+func TestSessionReleasesAfterItsCallsEnded(t *testing.T) {
 	s := newSession(sessionKey{id: "x"}, sandbox.Owner{Principal: "x"})
 	ctx, leave, err := s.enter(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := s.enter(t.Context(), 1); err == nil {
-		t.Error("one call too many was let in")
+		t.Error("a call above the limit was admitted")
 	}
 	boxes := 0
 	go func() {

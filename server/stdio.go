@@ -18,110 +18,122 @@ import (
 )
 
 const (
-	// maxLine is the longest message that is taken. A command may have a mebibyte,
-	// which JSON makes six of if it is all control characters; the rest is room for
-	// input and what else comes with it.
+	// maxLine is the longest message. A command may have a mebibyte, which is six as
+	// JSON if it consists of control characters; the rest is room for its input and
+	// other arguments.
 	maxLine = 8 << 20
 
-	// firstLine is what is read at once, and kept from one message to the next.
+	// firstLine is the size of the read buffer, and of the largest line buffer that
+	// is reused for the next message.
 	firstLine = 64 << 10
 
-	// maxReplies is how many answers of the reader's own wait to be written.
+	// maxReplies is how many replies of the reader goroutine may be queued.
 	maxReplies = 256
 )
 
-// ServeStdio serves one client until stdin ends, stdout fails, or ctx is done,
-// and returns nil then. Every box is gone before it returns; where one does not
-// end in time, an error says so. Only what hangs in the caller's own stdin or
-// stdout stays behind, a goroutine each, until Read or Write returns.
+// ServeStdio serves one client until stdin ends, stdout fails, or ctx is done, and then
+// returns nil. Every box has ended before it returns; if one does not end in time, an error
+// says so. At most two goroutines remain, which are blocked in Read of stdin or Write of
+// stdout.
 func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	client := caller{session: newSession(sessionKey{}, localOwner)}
-	l := &line{
-		server: s.mcp(), logger: s.logger(), peer: client.session.peer, mask: s.Manager.Mask,
-		in: bufio.NewReaderSize(stdin, firstLine), out: stdout, failed: cancel, replies: make(chan any, maxReplies),
+	session := newSession(sessionKey{}, localOwner)
+	c := &stdioConn{
+		server: s.mcp(), logger: s.logger(), peer: session.peer, mask: s.Manager.Mask,
+		in: bufio.NewReaderSize(stdin, firstLine), out: stdout, disconnected: cancel, replies: make(chan any, maxReplies),
 	}
-	go l.reply()
+	go c.writeReplies()
 	go func() {
-		l.read(context.WithValue(ctx, callerKey{}, client))
+		c.read(context.WithValue(ctx, sessionCtxKey{}, session))
 		cancel()
 	}()
 
-	// The boxes are not closed after the last call has ended but beside it: a
-	// call that waits for a command ends with its box.
+	// The boxes are closed while calls still run: a call that waits for a command
+	// ends with its box.
 	<-ctx.Done()
 	err := s.closeBoxes()
 	served := make(chan struct{})
 	go func() {
-		l.close()
+		c.close()
 		close(served)
 	}()
 	select {
 	case <-served:
 	case <-time.After(endTimeout):
-		s.logger().Warn("the client does not read its answers")
+		s.logger().Warn("the client does not read its replies")
 	}
 	return err
 }
 
-// A line is what leads to the only client there is: messages come and go on it, a
-// line of text each.
-type line struct {
+// A stdioConn is the connection to the only client of stdio. Each message is a line of text.
+type stdioConn struct {
 	server *mcpserver.MCPServer
 	logger *slog.Logger
 	peer   *peer
 	mask   func(string) string
 
 	in   *bufio.Reader
-	text []byte // what was read last
+	text []byte // the last line
 
-	writing sync.Mutex
-	out     io.Writer
-	failed  func()   // called when a write fails: the client has gone
-	replies chan any // what the reader answers itself; closed when nothing more comes
+	writing      sync.Mutex
+	out          io.Writer
+	disconnected func()   // called when a write fails
+	replies      chan any // replies of the reader goroutine, to be written; closed by close
 
 	mu      sync.Mutex
-	over    bool // nothing more is begun
+	closed  bool // no message is begun any more
 	running sync.WaitGroup
 }
 
-// read serves what the client sends, until nothing more comes.
-func (l *line) read(ctx context.Context) {
+// read serves the messages of the client until its input ends or the connection is closed.
+func (c *stdioConn) read(ctx context.Context) {
 	for {
-		whole, err := l.next()
-		if err != nil || !l.enter() {
+		whole, err := c.next()
+		if err != nil || !c.begin() {
 			return
 		}
-		if whole && len(bytes.TrimSpace(l.text)) > 0 && l.take(ctx) || !whole && l.later(ctx, errLong.message()) {
-			l.text = nil // is the message's now
+		if c.serveLine(ctx, whole) {
+			c.text = nil // it belongs to the message
 			continue
 		}
-		l.running.Done()
+		c.running.Done()
 	}
 }
 
-// errLong has no id: that may stand behind all that was skipped.
+// serveLine serves the message in the line. It reports whether another goroutine goes on
+// with it, and with the line, and calls running.Done.
+func (c *stdioConn) serveLine(ctx context.Context, whole bool) bool {
+	switch {
+	case !whole:
+		return c.queueReply(ctx, errLong.message())
+	case len(bytes.TrimSpace(c.text)) == 0:
+		return false
+	}
+	return c.serveMessage(ctx)
+}
+
+// errLong has no id: the id may be in the part of the message that was skipped.
 var errLong = &fault{mcp.INVALID_REQUEST, nil, fmt.Sprintf(
 	"a message of more than %d MiB was skipped; write large input to a file in the box, piece by piece", maxLine>>20)}
 
-// next reads one line, and of one that is too long only the end. mcp-go's own
-// reader would collect a line of any length.
-func (l *line) next() (whole bool, err error) {
-	if cap(l.text) > firstLine {
-		l.text = nil
+// next reads one line. It reports false for a line that is too long, which it skips.
+// mcp-go's own reader keeps lines of any length in memory.
+func (c *stdioConn) next() (whole bool, err error) {
+	if cap(c.text) > firstLine {
+		c.text = nil
 	}
-	l.text = l.text[:0]
+	c.text = c.text[:0]
 	for whole = true; ; {
-		part, err := l.in.ReadSlice('\n')
+		part, err := c.in.ReadSlice('\n')
 		if err != nil && err != bufio.ErrBufferFull {
-			return false, err // of a line without an end nothing is known
+			return false, err // a last line without its end may be cut
 		}
-		if len(l.text)+len(part) > maxLine {
-			l.text, whole = nil, false
+		if len(c.text)+len(part) > maxLine {
+			c.text, whole = nil, false
 		}
 		if whole {
-			l.keep(part)
+			c.appendPart(part)
 		}
 		if err == nil {
 			return whole, nil
@@ -129,114 +141,113 @@ func (l *line) next() (whole bool, err error) {
 	}
 }
 
-// keep appends to the line. A short one gets what it needs; a longer one grows in two
-// steps to the most that it may have: what append leaves behind on the way adds up to
-// several times that.
-func (l *line) keep(part []byte) {
-	if need := len(l.text) + len(part); need > cap(l.text) {
-		l.text = append(make([]byte, 0, min(max(16*cap(l.text), need), maxLine)), l.text...)
+// appendPart appends to the line. A short line gets a buffer of its size. A longer one grows
+// in two steps to maxLine: the buffers that append outgrows add up to several times that.
+func (c *stdioConn) appendPart(part []byte) {
+	if need := len(c.text) + len(part); need > cap(c.text) {
+		c.text = append(make([]byte, 0, min(max(16*cap(c.text), need), maxLine)), c.text...)
 	}
-	l.text = append(l.text, part...)
+	c.text = append(c.text, part...)
 }
 
-// take serves the message in the line, and reports whether that goes on beside the
-// next one, with the line and what enter counted. Notifications, the greeting and
-// pings are served before what follows them.
-func (l *line) take(ctx context.Context) bool {
-	m, err := parseMessage(l.text)
+// serveMessage serves a message. It reports whether another goroutine goes on with it.
+// Notifications, initialize and ping are served before the next message is read.
+func (c *stdioConn) serveMessage(ctx context.Context) bool {
+	m, err := parseMessage(c.text)
 	switch {
 	case err != nil:
-		return l.refuse(ctx, err)
+		return c.refuse(ctx, err)
 	case m.answers():
-		l.peer.answer(m)
-		l.text = nil // is the question's now
+		c.peer.answer(m)
+		c.text = nil // it belongs to the call that receives the answer
 		return false
 	case m.method == cancelled && m.id == nil:
-		l.peer.cancel(m)
+		c.peer.cancel(m)
 		return false
 	}
-	x := &exchange{peer: l.peer, server: l.server, logger: l.logger, message: m, send: l.send, mask: l.mask}
+	x := &exchange{peer: c.peer, server: c.server, logger: c.logger, message: m, send: c.send, mask: c.mask}
 	call, end, room := x.begin(ctx)
 	if !room || m.id == nil || m.method == string(mcp.MethodInitialize) || m.method == string(mcp.MethodPing) {
 		defer end()
-		return l.later(ctx, x.serve(call))
+		return c.queueReply(ctx, x.serve(call))
 	}
 	go func() {
-		defer l.running.Done()
+		defer c.running.Done()
 		defer end()
 		if answer := x.serve(call); answer != nil {
-			l.send(answer)
+			c.send(answer)
 		}
 	}()
-	runtime.Gosched() // to that: who reads the next line can be another thread
+	runtime.Gosched() // to the call: another thread can read the next line
 	return true
 }
 
-// refuse tells the client what is wrong with a message, unless that is a
-// notification, which is never answered.
-func (l *line) refuse(ctx context.Context, err error) bool {
+// refuse queues the error of a message, unless that is a notification, which has no reply.
+func (c *stdioConn) refuse(ctx context.Context, err error) bool {
 	if f, ok := errors.AsType[*fault](err); ok && (f.id != nil || f.code != mcp.INVALID_PARAMS) {
 		masked := *f
-		masked.text = l.mask(f.text)
-		return l.later(ctx, masked.message())
+		masked.text = c.mask(f.text)
+		return c.queueReply(ctx, masked.message())
 	}
-	l.logger.Warn("a notification is ignored", "why", err)
+	c.logger.Warn("invalid notification ignored", "why", err)
 	return false
 }
 
-// later has a message written beside what is read next: of a client that reads
-// nothing it must still be heard that it has gone. It reports whether it will be.
-func (l *line) later(ctx context.Context, message any) bool {
+// queueReply queues a reply, which writeReplies writes while the next message is read: a
+// client that does not read its replies may still disconnect, and the reader must notice.
+// It reports whether the reply is queued.
+func (c *stdioConn) queueReply(ctx context.Context, message any) bool {
 	if message == nil {
 		return false
 	}
 	select {
-	case l.replies <- message:
+	case c.replies <- message:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// reply writes those messages.
-func (l *line) reply() {
-	for m := range l.replies {
-		l.send(m)
-		l.running.Done()
+// writeReplies writes the queued replies.
+func (c *stdioConn) writeReplies() {
+	for m := range c.replies {
+		c.send(m)
+		c.running.Done()
 	}
 }
 
-// send writes a message, whole. When that fails, the session ends.
-func (l *line) send(message any) error {
+// send writes a message. The session ends if that fails.
+func (c *stdioConn) send(message any) error {
 	text, err := json.Marshal(message)
 	if err != nil {
-		l.logger.Error("a message cannot be written", "err", err)
+		c.logger.Error("cannot encode a message", "err", err)
 		return err
 	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	if _, err = l.out.Write(append(text, '\n')); err != nil {
-		l.failed()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if _, err = c.out.Write(append(text, '\n')); err != nil {
+		c.disconnected()
 	}
 	return err
 }
 
-// enter counts a message that is being served, until the line is over.
-func (l *line) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over {
+// begin counts a message that is being served. It reports false once the connection is
+// closed.
+func (c *stdioConn) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return false
 	}
-	l.running.Add(1)
+	c.running.Add(1)
 	return true
 }
 
-// close returns when all that is under way has been answered.
-func (l *line) close() {
-	l.mu.Lock()
-	l.over = true
-	l.mu.Unlock()
-	l.running.Wait()
-	close(l.replies)
+// close returns when every message that was begun has been answered.
+func (c *stdioConn) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.running.Wait()
+	close(c.replies)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A wire is a client that says exactly what it is told to.
+// A wire is a client that sends exactly the lines that a test gives it.
 type wire struct {
 	t     testing.TB
 	in    io.WriteCloser
@@ -60,10 +60,10 @@ type message struct {
 	} `json:"error"`
 }
 
-// line returns the next answer as it comes.
+// line returns the next reply as text.
 func (w *wire) line() string {
 	w.t.Helper()
-	timer := time.AfterFunc(patience, func() { panic("no answer") })
+	timer := time.AfterFunc(waitLimit, func() { panic("no reply") })
 	defer timer.Stop()
 	line, err := w.out.ReadString('\n')
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *wire) line() string {
 	return line
 }
 
-// next returns the next answer.
+// next returns the next reply.
 func (w *wire) next() message {
 	w.t.Helper()
 	line := w.line()
@@ -101,7 +101,7 @@ func toolCall(id int, tool, args string) string {
 
 var legacyVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
-func TestVersionsStdio(t *testing.T) {
+func TestEveryProtocolVersionOverStdio(t *testing.T) {
 	w := serveStdio(t, newServer(t))
 	for i, version := range legacyVersions {
 		if m := w.ask(initialize(i, version)); m.Error != nil || m.Result["protocolVersion"] != version {
@@ -119,12 +119,12 @@ func TestVersionsStdio(t *testing.T) {
 	}
 }
 
-// TestWithoutEngine: hosts give a server some seconds to tell its tools, and
-// an engine that hangs must not take them: it is not asked.
-func TestWithoutEngine(t *testing.T) {
+// TestToolListNeedsNoEngine: hosts give a server some seconds to list its tools, also if the
+// engine hangs.
+func TestToolListNeedsNoEngine(t *testing.T) {
 	s := newServer(t)
 	s.Manager.Launcher = launcherFunc(func(ctx context.Context, _ string, _ sandbox.Spec) (io.ReadWriteCloser, error) {
-		t.Error("the engine was asked")
+		t.Error("the engine was used")
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
@@ -140,7 +140,7 @@ func (f launcherFunc) Launch(ctx context.Context, id string, spec sandbox.Spec) 
 	return f(ctx, id, spec)
 }
 
-func TestBadInput(t *testing.T) {
+func TestBadInputDoesNotEndTheSession(t *testing.T) {
 	w := serveStdio(t, newServer(t))
 	w.ask(initialize(1, "2025-11-25"))
 	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
@@ -178,8 +178,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestLongLine: a message that is refused costs no memory to speak of.
-func TestLongLine(t *testing.T) {
+// TestLongLineCostsLittleMemory: a line that is too long is skipped, not stored.
+func TestLongLineCostsLittleMemory(t *testing.T) {
 	w := serveStdio(t, newServer(t))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -198,8 +198,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestEnd: however a session ends, its commands and boxes end with it, soon.
-func TestEnd(t *testing.T) {
+// TestBoxesEndWithTheSession: soon, and however the session ends.
+func TestBoxesEndWithTheSession(t *testing.T) {
 	for name, end := range map[string]func(w *wire, cancel func()){
 		"stdin ends":   func(w *wire, _ func()) { w.in.Close() },
 		"context ends": func(_ *wire, cancel func()) { cancel() },
@@ -225,7 +225,7 @@ func TestEnd(t *testing.T) {
 					t.Error(err)
 				}
 			case <-time.After(10 * time.Second):
-				t.Fatal("serves on after ten seconds")
+				t.Fatal("the server has not ended after ten seconds")
 			}
 			t.Logf("ended after %v", time.Since(start).Round(time.Millisecond))
 			select {
@@ -241,8 +241,8 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// TestStalledClient: a client that reads no answers does not keep the server.
-func TestStalledClient(t *testing.T) {
+// TestClientThatReadsNothingCannotBlockTheEnd: the server ends although a reply is not read.
+func TestClientThatReadsNothingCannotBlockTheEnd(t *testing.T) {
 	s := newServer(t)
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
@@ -257,14 +257,14 @@ func TestStalledClient(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("serves on after ten seconds")
+		t.Fatal("the server has not ended after ten seconds")
 	}
 }
 
-// TestBusy: when a hundred commands hang in several boxes, pings are answered,
-// those whose calls cannot wait are told that they run, one more than may run is
-// refused at once, and stop puts an end to them.
-func TestBusy(t *testing.T) {
+// TestServerRespondsWhileCommandsHang: while a hundred commands hang in several boxes, ping is
+// answered, calls that must not wait return that their command runs, a command above the limit
+// is refused at once, and stop ends them all.
+func TestServerRespondsWhileCommandsHang(t *testing.T) {
 	const hung, boxes = 100, 4
 	s := newServer(t)
 	s.Manager.MaxRuns = hung
@@ -278,7 +278,7 @@ func TestBusy(t *testing.T) {
 	hang := func(call int) string {
 		return toolCall(call, "exec", fmt.Sprintf(`{"cmd":"sleep 1000","containerId":%q,"waitSeconds":600}`, ids[call%boxes]))
 	}
-	for i := range maxPatient {
+	for i := range maxWaiting {
 		w.send(hang(100 + i))
 	}
 	live := func() (n int) {
@@ -287,8 +287,8 @@ func TestBusy(t *testing.T) {
 		}
 		return n
 	}
-	await(t, func() bool { return live() == maxPatient })
-	for i := maxPatient; i < hung; i++ {
+	await(t, func() bool { return live() == maxWaiting })
+	for i := maxWaiting; i < hung; i++ {
 		if m := w.ask(hang(100 + i)); fields(t, m.Result["structuredContent"])["status"] != "running" {
 			t.Errorf("%+v", m)
 		}
@@ -305,15 +305,15 @@ func TestBusy(t *testing.T) {
 		w.send(toolCall(20+i, "stop", fmt.Sprintf(`{"containerId":%q}`, id)))
 	}
 	answered := map[any]bool{}
-	for range maxPatient + boxes {
+	for range maxWaiting + boxes {
 		answered[w.next().ID] = true
 	}
-	if len(answered) != maxPatient+boxes {
-		t.Errorf("%d of %d calls were answered", len(answered), maxPatient+boxes)
+	if len(answered) != maxWaiting+boxes {
+		t.Errorf("%d of %d calls were answered", len(answered), maxWaiting+boxes)
 	}
 }
 
-func TestPanic(t *testing.T) {
+func TestPanicFailsItsCallOnly(t *testing.T) {
 	s := newServer(t)
 	s.Tools = []mcpserver.ServerTool{{
 		Tool:    mcp.NewTool("boom"),
@@ -328,23 +328,23 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-func TestInstructions(t *testing.T) {
+func TestInstructionsFitTheLimitOfHosts(t *testing.T) {
 	if len(instructions) >= 2048 {
 		t.Errorf("they have %d bytes, and hosts cut at 2,048", len(instructions))
 	}
 }
 
-// await waits until something holds.
+// await waits until a condition holds.
 func await(t testing.TB, ok func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitLimit)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("waited in vain")
+			t.Fatal("the condition did not come to hold")
 		}
 	}
 }

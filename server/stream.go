@@ -17,13 +17,13 @@ import (
 )
 
 // serveMCP serves the streamable transport.
-func (d *door) serveMCP(w http.ResponseWriter, r *http.Request, from *holder) error {
-	d.allowOrigin(w, r)
+func (h *httpHandler) serveMCP(w http.ResponseWriter, r *http.Request, p *principal) error {
+	h.allowOrigin(w, r)
 	switch {
 	case r.Method == http.MethodPost:
-		return d.post(w, r, from)
+		return h.post(w, r, p)
 	case r.Method == http.MethodDelete && !isModern(r):
-		return end(w, r, from)
+		return endSession(w, r, p)
 	case r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != "":
 		w.Header().Set("Access-Control-Allow-Methods", "POST, DELETE")
 		w.Header().Set("Access-Control-Allow-Headers", strings.Join(corsHeaders, ", "))
@@ -34,76 +34,77 @@ func (d *door) serveMCP(w http.ResponseWriter, r *http.Request, from *holder) er
 	return refuse(http.StatusMethodNotAllowed, "only POST, and DELETE to end a session, are served here")
 }
 
-// allowOrigin tells a browser that a web page may read the answer.
-func (d *door) allowOrigin(w http.ResponseWriter, r *http.Request) {
+// allowOrigin tells a browser that a web page may read the reply.
+func (h *httpHandler) allowOrigin(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Origin")
-	if origin := r.Header.Get("Origin"); slices.Contains(d.origins(), origin) {
+	if origin := r.Header.Get("Origin"); slices.Contains(h.origins(), origin) {
 		w.Header().Set("Access-Control-Allow-Origin", origin)
 		w.Header().Set("Access-Control-Expose-Headers", mcpserver.HeaderKeySessionID)
 	}
 }
 
+// isModern reports whether a request names a protocol version without sessions.
 func isModern(r *http.Request) bool {
 	return mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
 }
 
-func end(w http.ResponseWriter, r *http.Request, from *holder) error {
-	if !from.sessions.forget(sessionKey{id: r.Header.Get(mcpserver.HeaderKeySessionID)}) {
+// endSession ends the session of a DELETE request.
+func endSession(w http.ResponseWriter, r *http.Request, p *principal) error {
+	if !p.sessions.forget(sessionKey{id: r.Header.Get(mcpserver.HeaderKeySessionID)}) {
 		return errNoSession
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-var errNoSession = refuse(http.StatusNotFound, "there is no such session, or it was forgotten; initialize again")
+var errNoSession = refuse(http.StatusNotFound, "no such session, or it has expired; initialize again")
 
-// post serves a message as one of its session.
-func (d *door) post(w http.ResponseWriter, r *http.Request, from *holder) error {
+// post serves the message of a POST request in its session.
+func (h *httpHandler) post(w http.ResponseWriter, r *http.Request, p *principal) error {
 	m, err := readMessage(w, r)
 	if err != nil {
 		return err
 	}
 	if (isModern(r) || m.modern != "") && m.id == nil && !m.answers() {
-		// Nothing there needs one: a call is cancelled by hanging up. Some
-		// clients send them nevertheless and break when refused.
+		// These versions need no notification from a client: it cancels a call by
+		// closing the request. Some clients send them and fail if refused.
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
 	if err := checkHeaders(r, m); err != nil {
 		return &refusal{http.StatusBadRequest, err}
 	}
-	c, err := from.caller(w, r, m)
+	s, err := p.sessionOf(w, r, m)
 	if err != nil {
 		return err
 	}
-	switch p := c.session.peer; {
+	switch {
 	case m.answers():
-		p.answer(m)
+		s.peer.answer(m)
 	case m.method == cancelled && m.id == nil:
-		p.cancel(m)
+		s.peer.cancel(m)
 	default:
-		d.serve(w, r, c, m)
+		h.serve(w, r, s, m)
 		return nil
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
 
-// serve has mcp-go carry out a message, which it may outlive where the client hangs
-// up.
-func (d *door) serve(w http.ResponseWriter, r *http.Request, c caller, m envelope) {
-	ctx, release := whileThere(r.Context())
+// serve has mcp-go carry out a message and writes the reply.
+func (h *httpHandler) serve(w http.ResponseWriter, r *http.Request, s *session, m envelope) {
+	ctx, release := whileConnected(r.Context())
 	defer release()
-	s := &stream{w: w}
-	x := &exchange{peer: c.session.peer, server: d.mcp, logger: d.logger, message: m, send: s.event, mask: d.mask}
-	ctx, end, _ := x.begin(context.WithValue(ctx, callerKey{}, c))
+	reply := &stream{w: w}
+	x := &exchange{peer: s.peer, server: h.mcp, logger: h.logger, message: m, send: reply.event, mask: h.mask}
+	ctx, end, _ := x.begin(context.WithValue(ctx, sessionCtxKey{}, s))
 	defer end()
-	s.answer(x.serve(ctx), m.modern != "")
+	reply.answer(x.serve(ctx), m.modern != "")
 }
 
-// whileThere returns a context that ends when the client of a request has gone,
-// and whose cause says so.
-func whileThere(request context.Context) (context.Context, context.CancelFunc) {
+// whileConnected returns a context that ends when the client of a request disconnects. Its
+// cause is then tools.ErrDisconnected.
+func whileConnected(request context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(request))
 	stop := context.AfterFunc(request, func() { cancel(tools.ErrDisconnected) })
 	return ctx, func() {
@@ -112,9 +113,9 @@ func whileThere(request context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// checkHeaders compares what a request says of its message with the message, as
-// mcp-go does where it serves HTTP: what lies between client and server may have
-// looked at the one, and the server obeys the other.
+// checkHeaders compares the headers of a request with its message, as mcp-go does if it
+// serves HTTP itself: a proxy may have checked the headers, and the server obeys the
+// message.
 func checkHeaders(r *http.Request, m envelope) error {
 	version := r.Header.Get(mcp.HeaderProtocolVersion)
 	mismatch := func(reason string) error {
@@ -122,13 +123,13 @@ func checkHeaders(r *http.Request, m envelope) error {
 	}
 	switch {
 	case m.modern == "" && !mcp.IsModernProtocol(version):
-		// To initialize is to agree on a version.
+		// An initialize message negotiates the version.
 		if version != "" && !mcp.IsValidProtocolVersion(version) && m.method != string(mcp.MethodInitialize) {
-			return &fault{mcp.UNSUPPORTED_PROTOCOL_VERSION, m.id, "this server does not speak the version that the header " + mcp.HeaderProtocolVersion + " names"}
+			return &fault{mcp.UNSUPPORTED_PROTOCOL_VERSION, m.id, "the server does not support the version in the header " + mcp.HeaderProtocolVersion}
 		}
 		return nil
 	case m.answers():
-		return &fault{mcp.INVALID_REQUEST, nil, "in this version of the protocol the server asks nothing that could be answered so"}
+		return &fault{mcp.INVALID_REQUEST, nil, "in this version of the protocol the server sends no requests, so a response answers none"}
 	case r.Header.Get(mcp.HeaderLastEventID) != "":
 		return &fault{mcp.HEADER_MISMATCH, m.id, "streams cannot be resumed in this version of the protocol; leave out " + mcp.HeaderLastEventID}
 	case version == "":
@@ -144,50 +145,50 @@ func checkHeaders(r *http.Request, m envelope) error {
 	return nil
 }
 
-// caller finds out whose message it is.
-func (h *holder) caller(w http.ResponseWriter, r *http.Request, m envelope) (caller, error) {
+// sessionOf returns the session of a message. An initialize message begins one.
+func (p *principal) sessionOf(w http.ResponseWriter, r *http.Request, m envelope) (*session, error) {
 	id := r.Header.Get(mcpserver.HeaderKeySessionID)
 	switch {
 	case m.modern != "":
-		// Clients of one name share their boxes, but request ids only their
-		// own connection tells apart: so cancelling by id is not offered.
-		return caller{session: h.sessions.client(m.client)}, nil
+		// Clients of one name share their boxes. Their request ids may be equal,
+		// so a request cannot be cancelled by its id.
+		return p.sessions.client(m.client), nil
 	case m.method == string(mcp.MethodInitialize):
-		s := h.sessions.open()
+		s := p.sessions.open()
 		w.Header().Set(mcpserver.HeaderKeySessionID, s.key.id)
-		return caller{session: s}, nil
+		return s, nil
 	case id == "":
-		return caller{}, refuse(http.StatusBadRequest, "a session is needed: initialize, then send its Mcp-Session-Id")
+		return nil, refuse(http.StatusBadRequest, "a session is required: initialize, then send its Mcp-Session-Id")
 	}
-	s := h.sessions.find(id)
+	s := p.sessions.find(id)
 	if s == nil {
-		return caller{}, errNoSession
+		return nil, errNoSession
 	}
-	return caller{session: s}, nil
+	return s, nil
 }
 
-// A stream is what a client gets for one message over HTTP: the answer, or, where
-// something has to be said before it, events of which the answer is the last.
+// A stream writes the reply to one message over HTTP: plain JSON, or server-sent events if
+// notifications or requests of ours come before it. The reply is the last event.
 type stream struct {
 	mu     sync.Mutex
 	w      http.ResponseWriter
-	events bool // have begun
-	over   bool // the answer is written, or its reader has gone
+	events bool // the first event is written
+	closed bool // the reply is written
 }
 
-var errOver = errors.New("the request has been answered")
+var errAnswered = errors.New("the request has been answered")
 
 // event writes a message as an event.
 func (s *stream) event(message any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
-		return errOver
+	if s.closed {
+		return errAnswered
 	}
 	return s.write(message)
 }
 
-// write writes one, with the lock held.
+// write writes an event. The caller holds s.mu.
 func (s *stream) write(message any) error {
 	text, err := json.Marshal(message)
 	if err != nil {
@@ -204,11 +205,11 @@ func (s *stream) write(message any) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// answer ends the stream, with the answer where there is one.
+// answer writes the reply, if there is one, and closes the stream.
 func (s *stream) answer(message mcp.JSONRPCMessage, modern bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
+	s.closed = true
 	switch {
 	case message == nil && !s.events:
 		s.w.WriteHeader(http.StatusAccepted)
@@ -222,7 +223,7 @@ func (s *stream) answer(message mcp.JSONRPCMessage, modern bool) {
 	}
 }
 
-// statusOf is the status of an answer. Since 2026-07-28 it tells of errors.
+// statusOf returns the HTTP status of a reply. Since 2026-07-28 it depends on the error.
 func statusOf(message mcp.JSONRPCMessage, modern bool) int {
 	e, failed := message.(mcp.JSONRPCError)
 	if !modern || !failed {

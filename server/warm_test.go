@@ -9,9 +9,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A box stands ready for a client that has said nothing but its greeting,
-// whichever greeting its protocol has.
-func TestGreetingWarms(t *testing.T) {
+// TestGreetingFillsThePool: the first message of a client starts an idle box, in every version
+// of the protocol.
+func TestGreetingFillsThePool(t *testing.T) {
 	for _, version := range []string{"2025-06-18", ""} {
 		s := newServer(t)
 		s.Manager.Pool = sandbox.Pool{Warm: 1}
@@ -26,7 +26,7 @@ func TestGreetingWarms(t *testing.T) {
 			select {
 			case <-tick.C:
 			case <-late:
-				t.Errorf("no box stands ready for a client of version %q", version)
+				t.Errorf("the pool is empty for a client of version %q", version)
 			}
 		}
 		tick.Stop()

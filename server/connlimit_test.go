@@ -32,7 +32,7 @@ func dial(t *testing.T, base string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(waitLimit))
 	return c
 }
 
@@ -41,29 +41,29 @@ func ended(t *testing.T, c net.Conn) {
 	t.Helper()
 	_, err := io.Copy(io.Discard, c)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the connection still stands after %v", patience)
+		t.Errorf("the connection is still open after %v", waitLimit)
 	}
 }
 
-// TestCrowd: however many connections are held by those who say nothing, who has
-// a token gets in, and what stands goes on.
-func TestCrowd(t *testing.T) {
+// TestUnauthenticatedConnectionsKeepNobodyOut: however many silent connections there are, a
+// client with a token connects, and open sessions go on.
+func TestUnauthenticatedConnectionsKeepNobodyOut(t *testing.T) {
 	base := listen(t, newServer(t), HTTP{SSE: true})
 	endpoint := openStream(t, t.Context(), base)
 	first := dial(t, base)
-	for range 2 * maxStrangers {
+	for range 2 * maxUnauthenticated {
 		dial(t, base)
 	}
 	ended(t, first)
 	if resp, body := post(t, base+endpoint, ping); resp.StatusCode != http.StatusAccepted {
-		t.Errorf("a message to a stream that stood before: %s: %s", resp.Status, body)
+		t.Errorf("a message to a stream that was open before: %s: %s", resp.Status, body)
 	}
 	connect(t, base+"/mcp")
 }
 
-// TestManyAtOnce: all of a few hundred clients that come before any has spoken are
-// answered.
-func TestManyAtOnce(t *testing.T) {
+// TestManyConnectionsAtOnceAreServed: hundreds of clients that connect before the first sends a
+// request are all answered.
+func TestManyConnectionsAtOnceAreServed(t *testing.T) {
 	base := listen(t, newServer(t), HTTP{MaxRate: 10_000})
 	var conns []net.Conn
 	for range 300 {
@@ -85,11 +85,10 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestTooManyConns: the limit holds for those with a token, and counts none that
-// has gone.
-func TestTooManyConns(t *testing.T) {
+// TestAuthenticatedConnectionsAreLimited: closed connections do not count.
+func TestAuthenticatedConnectionsAreLimited(t *testing.T) {
 	base := listen(t, newServer(t), HTTP{SSE: true, MaxConns: 2})
-	// One that has been closed may count until the server has seen it.
+	// A closed connection counts until the server has noticed.
 	for range 5 {
 		await(t, func() bool {
 			resp, _ := post(t, base+"/mcp", initialize(1, "2025-11-25"))
@@ -116,21 +115,21 @@ func TestTooManyConns(t *testing.T) {
 	})
 }
 
-// TestSlow: who takes too long to say what it wants is cut off. The times are
-// the only thing that the test makes shorter.
-func TestSlow(t *testing.T) {
+// TestSlowRequestsAreCut: a connection whose request takes too long is closed. The test only
+// shortens the timeouts.
+func TestSlowRequestsAreCut(t *testing.T) {
 	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newServer(t).newDoor(ln, HTTP{Tokens: twoTokens})
+	d := newServer(t).newHandler(ln, HTTP{Tokens: twoTokens})
 	srv := d.httpServer(t.Context(), nil)
 	if srv.ReadHeaderTimeout != headerTimeout || srv.IdleTimeout != keepAlive {
 		t.Errorf("timeouts: %v, %v", srv.ReadHeaderTimeout, srv.IdleTimeout)
 	}
 	srv.ReadHeaderTimeout, srv.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond
 	var wg sync.WaitGroup
-	wg.Go(func() { srv.Serve(d.gate) })
+	wg.Go(func() { srv.Serve(d.limiter) })
 	defer wg.Wait()
 	defer srv.Close()
 	for name, begin := range map[string]string{
@@ -145,16 +144,16 @@ func TestSlow(t *testing.T) {
 			ended(t, c)
 		})
 	}
-	d.gate.mu.Lock()
-	defer d.gate.mu.Unlock()
-	if len(d.gate.strangers) > 1 || d.gate.guests != 0 { // the last one may be about to leave
-		t.Errorf("%d strangers and %d guests are left", len(d.gate.strangers), d.gate.guests)
+	d.limiter.mu.Lock()
+	defer d.limiter.mu.Unlock()
+	if len(d.limiter.unauthenticated) > 1 || d.limiter.authenticated != 0 { // the last one may still be closing
+		t.Errorf("%d unauthenticated and %d authenticated connections are left", len(d.limiter.unauthenticated), d.limiter.authenticated)
 	}
 }
 
-// TestSendThenRead: many clients read no answer before they have sent all, and
-// find out nevertheless why that was in vain.
-func TestSendThenRead(t *testing.T) {
+// TestTooLargeBodyIsReadBeforeItIsRefused: clients that read the reply only after they sent the
+// whole body still get the reason.
+func TestTooLargeBodyIsReadBeforeItIsRefused(t *testing.T) {
 	base := listen(t, newServer(t), HTTP{})
 	c := dial(t, base)
 	const size = 3 * maxBody
@@ -198,9 +197,9 @@ func certificate(t *testing.T, dir string) (cert, key string, pool *x509.CertPoo
 	return cert, key, pool
 }
 
-// TestTLS: with a certificate the same door stands there, and a renewed one is
-// used without a restart.
-func TestTLS(t *testing.T) {
+// TestTLSServesARenewedCertificate: HTTPS has the same checks, and uses a renewed certificate
+// without a restart.
+func TestTLSServesARenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, pool := certificate(t, dir)
 	base := listen(t, newServer(t), HTTP{Listen: "0.0.0.0:0", Cert: cert, Key: key})
@@ -249,9 +248,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestLogTellsNoToken: a wrong token may be a right one with a slip in it, or the
-// right one of another server.
-func TestLogTellsNoToken(t *testing.T) {
+// TestLogHasNoToken: a wrong token may be a right one with a typing error, or that of another
+// server.
+func TestLogHasNoToken(t *testing.T) {
 	var log bytes.Buffer
 	s := newServer(t)
 	s.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -261,13 +260,13 @@ func TestLogTellsNoToken(t *testing.T) {
 		served <- s.ListenAndServe(ctx, HTTP{Listen: "127.0.0.1:0", Tokens: twoTokens, Ready: func(addr net.Addr) { ready <- "http://" + addr.String() }})
 	}()
 	url := <-ready + "/mcp"
-	connect(t, url, showing("alice")...)
-	post(t, url, ping, "Authorization", "Bearer a token of alice'") // a slip
-	post(t, url, "nonsense", showing("bob")...)
+	connect(t, url, bearing("alice")...)
+	post(t, url, ping, "Authorization", "Bearer a token of alice'") // a typing error
+	post(t, url, "nonsense", bearing("bob")...)
 	cancel()
 	<-served
 	if text := log.String(); !strings.Contains(text, "status=401") || !strings.Contains(text, "client=bob") || strings.Contains(text, "a token of") {
-		t.Errorf("the log says:\n%s", text)
+		t.Errorf("the log:\n%s", text)
 	}
 }
 

@@ -20,17 +20,17 @@ import (
 	"github.com/warmbox/warmbox/tools"
 )
 
-// post sends a message and returns the answer with its body.
+// post sends a message and returns the response with its body.
 func post(t testing.TB, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	return send(t, http.MethodPost, url, body, header...)
 }
 
-// send makes a request of a well-behaved client, but for what header changes:
-// names and values; an empty value leaves a header out.
+// send sends a valid request, changed by headers: names and values. An empty value removes a
+// header.
 func send(t testing.TB, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitLimit)
 	defer cancel()
 	resp, text, err := trySend(ctx, method, url, body, header...)
 	if err != nil {
@@ -80,14 +80,14 @@ func connect(t testing.TB, url string, header ...string) string {
 	return id
 }
 
-// ownerOf is the owner whose session a client of a token has.
+// ownerOf returns the owner of a session of a token.
 func ownerOf(token, session string) sandbox.Owner {
-	return sandbox.Owner{Principal: ofToken(token), Session: session}
+	return sandbox.Owner{Principal: principalOf(token), Session: session}
 }
 
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 
-func TestDoor(t *testing.T) {
+func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 	const token = "open sesame"
 	h := HTTP{
 		Tokens: map[string]string{"alice": token, "bob": "open barley", "carol": "open rice"},
@@ -186,14 +186,14 @@ func TestDoor(t *testing.T) {
 	}
 	if resp, _ := send(t, "OPTIONS", base+"/mcp", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST"); resp.StatusCode != 204 ||
 		resp.Header.Get("Access-Control-Allow-Origin") != "https://app.example" {
-		t.Errorf("an allowed page asks whether it may: %s %v", resp.Status, resp.Header)
+		t.Errorf("the preflight request of an allowed page: %s %v", resp.Status, resp.Header)
 	}
 	if resp, _ := post(t, base+"/mcp", ping, mine...); resp.StatusCode != 200 {
 		t.Errorf("after all that: %s", resp.Status)
 	}
 }
 
-func TestListen(t *testing.T) {
+func TestInsecureSettingsAreRefused(t *testing.T) {
 	tokens := map[string]string{"x": testToken}
 	for listen, safe := range map[string]bool{
 		"127.0.0.1:0": true, "localhost:0": true, "[::1]:0": true, "127.0.0.2:0": true,
@@ -204,7 +204,7 @@ func TestListen(t *testing.T) {
 		}
 		for _, tokens := range []map[string]string{nil, {"x": ""}, {"": testToken}, {"x y": testToken}, {"x\r\ny": testToken}, {"x": testToken, "y": testToken}} {
 			if err := (HTTP{Listen: listen, Tokens: tokens, Insecure: true}).check(); err == nil {
-				t.Errorf("would listen on %s with the tokens %q", listen, tokens)
+				t.Errorf("listens on %s with the tokens %q", listen, tokens)
 			}
 		}
 	}
@@ -220,8 +220,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-func TestEveryAddress(t *testing.T) {
-	d := &door{HTTP: HTTP{Listen: "0.0.0.0:8811"}}
+func TestAnyAddressIsAllowedWhereAllAreServed(t *testing.T) {
+	d := &httpHandler{HTTP: HTTP{Listen: "0.0.0.0:8811"}}
 	for host, want := range map[string]bool{"192.0.2.1:8811": true, "[2001:db8::1]:8811": true, "localhost": true, "evil.example": false, "": false} {
 		if d.hostAllowed(host) != want {
 			t.Errorf("Host %q: allowed %v, want %v", host, !want, want)
@@ -229,7 +229,7 @@ func TestEveryAddress(t *testing.T) {
 	}
 }
 
-func TestVersionsHTTP(t *testing.T) {
+func TestEveryProtocolVersionOverHTTP(t *testing.T) {
 	url := listen(t, newServer(t), HTTP{}) + "/mcp"
 	for _, version := range legacyVersions {
 		resp, body := post(t, url, initialize(1, version))
@@ -248,9 +248,9 @@ func TestVersionsHTTP(t *testing.T) {
 	}
 }
 
-// TestOwner: what one client has does not exist for another; where the protocol
-// knows no sessions, the client's name tells them apart.
-func TestOwner(t *testing.T) {
+// TestSessionsAreSeparate: boxes of one session do not exist for another. In protocol versions
+// without sessions the client's name separates them.
+func TestSessionsAreSeparate(t *testing.T) {
 	s := newServer(t)
 	url := listen(t, s, HTTP{}) + "/mcp"
 	a, b := connect(t, url), connect(t, url)
@@ -280,9 +280,9 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestForeignCancel: clients number their requests alike, and one's cancel must
-// not end another's call.
-func TestForeignCancel(t *testing.T) {
+// TestCancelStaysInItsSession: clients use the same request ids, and one must not cancel the
+// call of another.
+func TestCancelStaysInItsSession(t *testing.T) {
 	s := newServer(t)
 	arrived, letGo := make(chan struct{}), make(chan struct{})
 	s.Tools = []mcpserver.ServerTool{{Tool: mcp.NewTool("wait"), Handler: func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -326,8 +326,8 @@ func TestForeignCancel(t *testing.T) {
 	}
 }
 
-// TestDelete: the end of a session ends its calls and boxes, and no others.
-func TestDelete(t *testing.T) {
+// TestDeletedSessionEndsItsBoxes: and its calls, and those of no other session.
+func TestDeletedSessionEndsItsBoxes(t *testing.T) {
 	s := newServer(t)
 	url := listen(t, s, HTTP{}) + "/mcp"
 	a, b := connect(t, url), connect(t, url)
@@ -355,12 +355,12 @@ func TestDelete(t *testing.T) {
 		t.Errorf("a call of a session that ended: %s", resp.Status)
 	}
 	if n := len(s.Manager.Boxes(ownerOf(testToken, b))); n != 1 {
-		t.Errorf("%d boxes of another session stand, want 1", n)
+		t.Errorf("%d boxes of another session run, want 1", n)
 	}
 }
 
-// openStream opens one of the older transport, which stands until ctx or the
-// test ends, and returns where its messages go.
+// openStream opens a stream of the older transport until ctx or the test ends, and returns the
+// path for its messages.
 func openStream(t *testing.T, ctx context.Context, base string, header ...string) (endpoint string) {
 	t.Helper()
 	resp := getStream(t, ctx, base, header...)
@@ -373,7 +373,7 @@ func openStream(t *testing.T, ctx context.Context, base string, header ...string
 	return endpoint
 }
 
-// getStream asks for a stream; the answer may be a refusal.
+// getStream requests a stream; the response may be a refusal.
 func getStream(t *testing.T, ctx context.Context, base string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", base+"/sse", nil)
@@ -392,8 +392,8 @@ func getStream(t *testing.T, ctx context.Context, base string, header ...string)
 	return resp
 }
 
-// TestHangUp: on SSE the connection is the session.
-func TestHangUp(t *testing.T) {
+// TestClosedStreamEndsItsSession: over SSE the connection is the session.
+func TestClosedStreamEndsItsSession(t *testing.T) {
 	s := newServer(t)
 	base := listen(t, s, HTTP{SSE: true})
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -411,9 +411,10 @@ func TestHangUp(t *testing.T) {
 	await(t, func() bool { resp, _ := post(t, base+endpoint, ping); return resp.StatusCode == http.StatusNotFound })
 }
 
-// TestDisconnect: who hangs up ends the command that it waits for, unless that
-// shall run on; then a later call finds it. To cancel a call always ends it.
-func TestDisconnect(t *testing.T) {
+// TestDisconnectCancelsUnlessConfigured: a client that disconnects cancels its call, unless
+// commands are configured to run on; a later call then finds the command. A cancelled call
+// always ends its command.
+func TestDisconnectCancelsUnlessConfigured(t *testing.T) {
 	for _, test := range []struct {
 		name                  string
 		runOn, modern, cancel bool
@@ -465,8 +466,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// TestShutdown: neither a call nor a stream keeps the server from ending.
-func TestShutdown(t *testing.T) {
+// TestShutdownEndsCallsAndStreams: neither a call nor a stream delays the end of the server.
+func TestShutdownEndsCallsAndStreams(t *testing.T) {
 	s := newServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, served := make(chan string, 1), make(chan error, 1)
@@ -507,8 +508,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestProgress: two calls of one session at once get each their own progress.
-func TestProgress(t *testing.T) {
+// TestProgressGoesToItsOwnCall: concurrent calls of one session each get their own progress.
+func TestProgressGoesToItsOwnCall(t *testing.T) {
 	s := newServer(t)
 	s.Tools = []mcpserver.ServerTool{{Tool: mcp.NewTool("report"), Handler: func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		for range 20 {
