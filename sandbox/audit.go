@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// audit writes down who did what, a line each: boxes that start and end,
-// commands that begin, end or may not run. A nil one writes nothing. It is told
-// text that has its secrets masked, and of owners what is no secret.
+// An audit writes the record of who did what, a line each: boxes that start and end, commands
+// that begin, end or are denied. It masks secrets and does not name sessions. A nil audit
+// writes nothing.
 type audit struct {
 	log   *slog.Logger
 	mask  func(string) string
@@ -23,8 +23,8 @@ func (m *Manager) newAudit() *audit {
 	return &audit{m.Audit, m.Secrets.Text, m.PrincipalNames}
 }
 
-// note writes a line. Whatever text it has may repeat what a client gave.
-func (a *audit) note(what string, owner Owner, more ...any) {
+// write writes a line, with secrets masked: its text may repeat what a client sent.
+func (a *audit) write(what string, owner Owner, more ...any) {
 	if a == nil {
 		return
 	}
@@ -33,13 +33,12 @@ func (a *audit) note(what string, owner Owner, more ...any) {
 			more[i] = a.mask(text)
 		}
 	}
-	a.log.Info(what, slices.Concat(a.whose(owner), more)...)
+	a.log.Info(what, slices.Concat(a.ownerAttrs(owner), more)...)
 }
 
-// whose is what of an owner may be written down: the name of its principal, where
-// that has one, and a mark of the whole, as the logs have it. The owner itself lets who
-// knows it into the session.
-func (a *audit) whose(owner Owner) []any {
+// ownerAttrs identifies an owner without its session, which is secret: by the name of its
+// principal, if that has one, and by its mark, as logs do.
+func (a *audit) ownerAttrs(owner Owner) []any {
 	session := []any{"session", owner.mark()}
 	if name := a.names[owner.Principal]; name != "" {
 		return append([]any{"owner", name}, session...)
@@ -47,34 +46,35 @@ func (a *audit) whose(owner Owner) []any {
 	return session
 }
 
-// started notes a box that stands, or that may not.
+// started records a box that was started, or denied.
 func (a *audit) started(owner Owner, req Request, box *Box, err error) {
 	switch {
 	case err == nil:
-		a.note("start", owner, "box", box.ID, "name", box.Name, "image", box.Place.Image)
+		a.write("start", owner, "box", box.ID, "name", box.Name, "image", box.Place.Image)
 	case isDenial(err):
-		a.note("denied", owner, "image", req.Image, "why", err.Error())
+		a.write("denied", owner, "image", req.Image, "why", err.Error())
 	}
 }
 
+// stopped records a box that ended.
 func (a *audit) stopped(b *Box) {
-	a.note("stop", b.owner, "box", b.ID, "after", time.Since(b.Started).Round(time.Millisecond).String())
+	a.write("stop", b.owner, "box", b.ID, "after", time.Since(b.Started).Round(time.Millisecond).String())
 }
 
-// asked notes a command that begins, or that may not run.
+// asked records a command that begins, or is denied.
 func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	if a == nil {
 		return
 	}
 	switch {
 	case err == nil:
-		a.note("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Approval), "trace", r.trace)
+		a.write("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Approval), "trace", r.trace)
 	case isDenial(err):
-		a.note("denied", b.owner, "box", b.ID, "cmd", c.Cmd, "why", err.Error())
+		a.write("denied", b.owner, "box", b.ID, "cmd", c.Cmd, "why", err.Error())
 	}
 }
 
-// ended notes how a command ended.
+// ended records how a command ended.
 func (a *audit) ended(r *Run, e Exit) {
 	if a == nil {
 		return
@@ -83,10 +83,10 @@ func (a *audit) ended(r *Run, e Exit) {
 	if e.Err != nil {
 		line = append(line, "why", e.Err.Error())
 	}
-	a.note("exit", r.Box.owner, line...)
+	a.write("exit", r.Box.owner, line...)
 }
 
-// isDenial reports whether an error is a rule's, and no accident.
+// isDenial reports whether an error comes from a rule.
 func isDenial(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (e.Code == ExecValidation || e.Code == ImageDenied)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The record says who it was, and nothing that lets its reader into a session.
+// TestAuditNamesWho: the record names principals, and nothing by which its reader could use a
+// session.
 func TestAuditNamesWho(t *testing.T) {
 	for owner, want := range map[Owner]string{
 		{"token:1SECRET", "KJ3F2SECRET"}:      `"msg":"start","owner":"alice","session":"` + Owner{"token:1SECRET", "KJ3F2SECRET"}.mark() + `","box":"b"}`,
@@ -19,7 +20,7 @@ func TestAuditNamesWho(t *testing.T) {
 	} {
 		var record bytes.Buffer
 		a := &audit{slog.New(slog.NewJSONHandler(&record, nil)), strings.Clone, map[string]string{"token:1SECRET": "alice", "token:2SECRET": "j.doe"}}
-		a.note("start", owner, "box", "b")
+		a.write("start", owner, "box", "b")
 		if got := record.String(); !strings.Contains(got, want) || strings.Contains(got, "SECRET") {
 			t.Errorf("%v: %s", owner, got)
 		}

@@ -10,37 +10,36 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// digestQueue is how far the summariser may be behind the run before the run's
-// output waits for it.
+// digestQueue is how many bytes the summariser may be behind the run. Beyond that the run's
+// output waits.
 const digestQueue = 1 << 20
 
-// digestBatch is how much must wait before the summariser is woken: nobody asks
-// for it before the end.
+// digestBatch is how many queued bytes wake the summariser: its result is not needed before
+// the run ends.
 const digestBatch = digestQueue / 4
 
-// A digester reads a run's output beside the run, once there is so much of it
-// that it needs a summary. It is fed in the order in which the log was written,
-// so that both count the same lines.
+// A digester summarises the output of a run while it runs, once there is so much that it needs a
+// summary. It gets the output in the order of the log, so that both number the same lines.
 type digester struct {
-	above   int // output of up to so many bytes needs none
+	above   int // output of more bytes needs a summary
 	cmd     string
 	mask    func(string) string
 	longest int
 	merger  redact.Merger
-	tell    func(text string) // told the summary when there is one
+	report  func(text string) // called with the summary
 	logger  *slog.Logger
 
-	early   redact.Pieces // the output as long as it is small
-	printed int           // how much that is
-	reading bool          // it no longer is
+	early   redact.Pieces // the output while it is small
+	printed int           // its size
+	reading bool          // the output is large, and the reader goroutine runs
 
 	mu      sync.Mutex
-	work    sync.Cond     // there is a batch to read, or nothing more
-	room    sync.Cond     // what there was is being read
-	queue   redact.Pieces // output that waits to be read
-	over    bool          // no more comes
-	exit    summary.Exit  // of the run, when over
-	done    chan struct{} // closed when all is read
+	work    sync.Cond     // signalled when there is a batch to read, or the output ended
+	room    sync.Cond     // signalled when the queue was emptied
+	queue   redact.Pieces // output to be read
+	over    bool          // the output ended
+	exit    summary.Exit  // of the run, once over
+	done    chan struct{} // closed when all output is read
 	written summary.Digest
 }
 
@@ -48,14 +47,13 @@ func newDigester(r *Run) *digester {
 	b, c := r.Box, r.Command
 	d := &digester{
 		above: c.SummarizeAbove, cmd: c.Cmd, mask: b.secrets.Text, longest: b.secrets.Longest(), merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
-		tell: func(text string) { b.history.summarize(r.ID, text) },
+		report: func(text string) { b.history.summarize(r.ID, text) },
 	}
 	d.work.L, d.room.L = &d.mu, &d.mu
 	return d
 }
 
-// write takes a piece of a stream's output. Most commands print little, and for
-// them nothing is done but to keep it.
+// write adds output of a stream. The small output of most commands is only stored.
 func (d *digester) write(stream int, p []byte) {
 	if d.above <= 0 {
 		return
@@ -72,6 +70,7 @@ func (d *digester) write(stream int, p []byte) {
 	d.enqueue(stream, p)
 }
 
+// enqueue queues output for the reader goroutine. It blocks while the queue is full.
 func (d *digester) enqueue(stream int, p []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,7 +83,7 @@ func (d *digester) enqueue(stream int, p []byte) {
 	}
 }
 
-// end says how the run ended. It does not wait.
+// end ends the output. It does not block.
 func (d *digester) end(e Exit) {
 	if !d.reading {
 		d.early = redact.Pieces{}
@@ -98,8 +97,8 @@ func (d *digester) end(e Exit) {
 	d.work.Signal()
 }
 
-// read reads until the end, and leaves only the digest behind. It ends by itself
-// some milliseconds after the run, and nothing waits for it but Digest.
+// read reads the output until its end and makes the digest. It ends some milliseconds after the
+// run; only Digest and Summary wait for it.
 func (d *digester) read() {
 	defer close(d.done)
 	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.mask, Longest: d.longest})
@@ -107,8 +106,7 @@ func (d *digester) read() {
 	var batch redact.Pieces
 	for more := true; more; {
 		batch, more = d.next(batch)
-		// What nobody summarises any more is taken all the same: the run waits
-		// for room.
+		// After a panic the output is still read, since the run waits for room.
 		sound = sound && d.try(func() {
 			text, raw := d.merger.Next(&batch, !more)
 			s.Write(text)
@@ -116,23 +114,24 @@ func (d *digester) read() {
 		})
 	}
 	if sound && d.try(func() { d.written = s.Digest(d.exit) }) {
-		d.tell(d.written.Summary)
+		d.report(d.written.Summary)
 	}
 }
 
-// try reports whether f came to its end. Output is a stranger's, and one that
-// breaks a rule of ours must cost its summary and not the server.
+// try calls f and reports whether it returned without a panic. Output is untrusted: if it makes
+// a rule of the summariser panic, it loses its summary, and the server goes on.
 func (d *digester) try(f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			d.logger.Error("the summariser broke down", "panic", p, "stack", string(debug.Stack()))
+			d.logger.Error("the summariser panicked", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	f()
 	return true
 }
 
-// next swaps a buffer for all that waits, and reports whether more may come.
+// next waits for a batch and exchanges the queue for an empty buffer. It reports whether more
+// output may come.
 func (d *digester) next(empty redact.Pieces) (batch redact.Pieces, more bool) {
 	empty.Reset()
 	d.mu.Lock()
@@ -146,9 +145,9 @@ func (d *digester) next(empty redact.Pieces) (batch redact.Pieces, more bool) {
 	return batch, !d.over
 }
 
-// Digest returns what matters of the output of a run that has ended, and
-// whether there is any to tell: of an output above Command.Whole.
-// It may wait a few milliseconds until all of it has been read.
+// Digest returns the digest of the output of a run that has ended. It reports false if the
+// output was not above Command.SummarizeAbove. It may wait some milliseconds for the reader
+// goroutine.
 func (r *Run) Digest(ctx context.Context) (summary.Digest, bool) {
 	if !r.ended() {
 		return summary.Digest{}, false

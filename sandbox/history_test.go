@@ -10,7 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// ran runs a command to its end, and until nothing more can come of it.
+// ran runs a command to its end and returns its record.
 func ran(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, cmd string) sandbox.Record {
 	t.Helper()
 	box, err := m.DefaultBox(t.Context(), owner, nil)
@@ -33,6 +33,7 @@ func ran(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, cmd string) sand
 	}
 }
 
+// wantNone checks that an owner does not find a run.
 func wantNone(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, id string) {
 	t.Helper()
 	if e, ok := errors.AsType[*sandbox.Error](func() error { _, err := m.Record(owner, id); return err }()); !ok || e.Code != sandbox.ExecNotFound {
@@ -40,7 +41,7 @@ func wantNone(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, id string) 
 	}
 }
 
-func TestHistory(t *testing.T) {
+func TestRecordsBelongToTheirOwner(t *testing.T) {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	first, second := ran(t, m, me, "echo hi; exit 3"), ran(t, m, me, "true")
 	if first.Exit.Code != 3 || first.Cmd != "echo hi; exit 3" || first.Log.Bytes != 3 || first.LogPath == "" {
@@ -57,8 +58,8 @@ func TestHistory(t *testing.T) {
 	wantNone(t, m, me, "../"+first.ID)
 }
 
-// What a server no longer remembers is told by the logs.
-func TestHistoryOfAnotherServer(t *testing.T) {
+// TestRecordsOfAnEarlierServerComeFromLogs: also of one that died before the command.
+func TestRecordsOfAnEarlierServerComeFromLogs(t *testing.T) {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	long := "exit 3 # " + strings.Repeat("x", 5000)
 	run := ran(t, m, me, long)
@@ -85,7 +86,7 @@ func TestHistoryOfAnotherServer(t *testing.T) {
 	}
 }
 
-func TestHistoryEndsWithItsOwner(t *testing.T) {
+func TestReleaseForgetsTheRecordsOfTheOwner(t *testing.T) {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	ran(t, m, me, "true")
 	ran(t, m, you, "true")
