@@ -29,8 +29,8 @@ type ApproveFunc func(ctx context.Context, denial error) (Approval, error)
 const leastWait = 2 * time.Second
 
 // authorize admits a command: the lists allow it, the user approved it for the session,
-// or the user approves it now. Whoever starts a command passes here, once, and here alone
-// the user is asked. An approval is recorded in the command.
+// or the user approves it now. Each command passes here once, and nothing else asks the user.
+// An approval is recorded in the command.
 func (b *Box) authorize(ctx context.Context, c *Command) error {
 	approve := c.Approve
 	c.Approve = nil // the run keeps the command
@@ -62,7 +62,7 @@ func (b *Box) authorize(ctx context.Context, c *Command) error {
 func (b *Box) judge(c Command) (denied error, approvable bool) {
 	if c.Shell != "" && !b.commands.Unlimited() {
 		return Errorf(ExecValidation, "Leave shell out.",
-			"named shells are off where commands are held against a list: what a shell keeps could bring in others"), false
+			"named shells are off where commands are checked against a list: the state of a shell could bring in others"), false
 	}
 	v := b.commands.Judge(c.Cmd, c.Env)
 	return denial(v.Denial), v.Approvable

@@ -19,7 +19,7 @@ import (
 	mcpserver "github.com/mark3labs/mcp-go/server"
 )
 
-// browser returns the program of a real one.
+// browser returns the program of an installed browser.
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
@@ -35,8 +35,7 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// visit opens a page and returns when ctx ends. No name leads out of the machine
-// but evil.example, which means it.
+// visit opens a page until ctx ends. No name resolves but evil.example, which is this machine.
 func visit(ctx context.Context, t *testing.T, program, page string) {
 	cmd := exec.CommandContext(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
@@ -51,8 +50,8 @@ func visit(ctx context.Context, t *testing.T, program, page string) {
 	}
 }
 
-// pages serves the page and hands over what it reports. What else it is asked
-// for goes to behind, if that is not nil.
+// pages serves the page and returns what it reports. Other requests go to behind, if that is not
+// nil.
 func pages(t *testing.T, behind http.Handler) (*httptest.Server, <-chan map[string]string) {
 	reports := make(chan map[string]string, 1)
 	mux := http.NewServeMux()
@@ -74,9 +73,9 @@ func pages(t *testing.T, behind http.Handler) (*httptest.Server, <-chan map[stri
 	return s, reports
 }
 
-// TestWebPagesCannotUseTheServer: a page of another origin gets nothing and causes nothing, even if
-// it knows a token, and even if it is of the server's own origin because its name
-// was made to mean this machine. An allowed page shows that the test would see it.
+// TestWebPagesCannotUseTheServer: a page of another origin reads nothing and causes nothing, even
+// if it knows a token, or has the server's own origin by DNS rebinding. An allowed page shows
+// that the test can detect success.
 func TestWebPagesCannotUseTheServer(t *testing.T) {
 	program := browser(t)
 	var calls atomic.Int32
@@ -146,8 +145,8 @@ func TestWebPagesCannotUseTheServer(t *testing.T) {
 	}
 }
 
-// refusedBy tells whether all that a page got is that it failed, an answer that
-// the browser keeps from it, or a refusal.
+// refusedBy reports whether a page only got an error, a response that the browser hides from it,
+// or a refusal.
 func refusedBy(got string) bool {
 	return strings.HasPrefix(got, "failed: ") || strings.TrimSpace(got) == "opaque 0" ||
 		strings.HasPrefix(got, "basic 4") || strings.Contains(got, `"code":-32600`)

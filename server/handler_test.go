@@ -98,7 +98,7 @@ func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 	session := connect(t, base+"/mcp", authorized...)
 	mine := append(authorized, "Mcp-Session-Id", session)
 	deep := strings.Repeat("[", 1_000_000) + strings.Repeat("]", 1_000_000)
-	nobody := []string{"Authorization", ""}
+	noToken := []string{"Authorization", ""}
 	with := func(headers []string, more ...string) []string { return append(slices.Clip(headers), more...) }
 
 	for _, test := range []struct {
@@ -114,7 +114,7 @@ func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 		{"allowed origin", "POST", "/mcp", ping, with(mine, "Origin", "https://app.example"), 200},
 		{"own origin", "POST", "/mcp", ping, with(mine, "Origin", base), 200},
 		{"charset", "POST", "/mcp", ping, with(mine, "Content-Type", "application/json; charset=utf-8"), 200},
-		{"health", "GET", "/healthz", "", nobody, 200},
+		{"health", "GET", "/healthz", "", noToken, 200},
 
 		{"evil host", "POST", "/mcp", ping, with(mine, "Host", "evil.example"), 403},
 		{"evil host that looks right", "POST", "/mcp", ping, with(mine, "Host", "127.0.0.1.evil.example"), 403},
@@ -132,8 +132,8 @@ func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 		{"wrong token", "POST", "/mcp", ping, []string{"Authorization", "Bearer open", "Mcp-Session-Id", session}, 401},
 		{"other scheme", "POST", "/mcp", ping, []string{"Authorization", "Basic " + token, "Mcp-Session-Id", session}, 401},
 		{"token in the URL", "POST", "/mcp?token=open+sesame&access_token=open+sesame", ping, []string{"Authorization", "", "Mcp-Session-Id", session}, 401},
-		{"no token to the stream", "GET", "/sse", "", nobody, 401},
-		{"no token to a message", "POST", "/message?sessionId=x", ping, nobody, 401},
+		{"no token to the stream", "GET", "/sse", "", noToken, 401},
+		{"no token to a message", "POST", "/message?sessionId=x", ping, noToken, 401},
 		{"no token to end a session", "DELETE", "/mcp", "", []string{"Authorization", "", "Mcp-Session-Id", session}, 401},
 
 		{"stream of its own", "GET", "/mcp", "", mine, 405},

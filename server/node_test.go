@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// clients is where the clients in JavaScript are, with what they need.
+// clients is the directory of the JavaScript clients and their dependencies.
 const clients = "testdata/clients"
 
-// node runs a script of a client's with Node, which comes from the same place,
-// since the Inspector needs a newer one than many systems have.
+// node runs a script with the Node of that directory: the Inspector needs a newer one than many
+// systems have.
 func node(t *testing.T, args ...string) string {
 	t.Helper()
 	binaries, _ := filepath.Glob(clients + "/node_modules/node-*/bin/node")
@@ -96,9 +96,8 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// TestConformance runs those scenarios of the official suite that are meant for
-// any server; the others want tools that only its own example has. It cannot show
-// a token, so something between it and the server does.
+// TestConformance runs the scenarios of the official suite that are for any server; the others
+// need the tools of its own example. The suite sends no token, so a proxy adds one.
 func TestConformance(t *testing.T) {
 	target, _ := url.Parse(listen(t, newServer(t), HTTP{}))
 	between := httptest.NewServer(&httputil.ReverseProxy{Transport: httpClient().Transport, Rewrite: func(r *httputil.ProxyRequest) {

@@ -67,15 +67,15 @@ func TestProgressArrivesOnEachTransport(t *testing.T) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			for i := range 2 {
-				heard := b.seen[fmt.Sprint("token", i)]
-				rising := slices.IsSortedFunc(heard, func(x, y sdk.ProgressNotificationParams) int {
+				got := b.seen[fmt.Sprint("token", i)]
+				rising := slices.IsSortedFunc(got, func(x, y sdk.ProgressNotificationParams) int {
 					if x.Progress < y.Progress {
 						return -1
 					}
 					return 1
 				})
-				if len(heard) != 2 || !rising || heard[0].Message != fmt.Sprint("step ", i) || heard[0].Progress < 2 {
-					t.Errorf("call %d got %+v", i, heard)
+				if len(got) != 2 || !rising || got[0].Message != fmt.Sprint("step ", i) || got[0].Progress < 2 {
+					t.Errorf("call %d got %+v", i, got)
 				}
 			}
 		})

@@ -75,7 +75,7 @@ func overStdio(t *testing.T, s *Server) sdk.Transport {
 	served := make(chan error, 1)
 	go func() {
 		served <- s.ServeStdio(ctx, fromClient, toClient)
-		fromClient.Close() // as the end of a process does: who writes on must not wait
+		fromClient.Close() // as the end of a process does: later writes must not block
 		toClient.Close()
 	}()
 	t.Cleanup(func() {

@@ -18,17 +18,16 @@ import (
 	"github.com/warmbox/warmbox/spell"
 )
 
-// A param is one argument that a tool knows, and where its value goes: a
-// *string, **int, **float64 or *map[string]string. One that is not given, or is
-// null, leaves it alone.
+// A param is an argument of a tool and the destination of its value: a *string, *bool, **int,
+// **float64 or *map[string]string. An argument that is missing or null leaves it unchanged.
 type param struct {
 	name string
 	to   any
 }
 
-// parse reads the arguments of a call into params. encoding/json alone would
-// let a misspelt name pass, match names in any case and take the last of two:
-// all three run another command than the one that was meant.
+// parse parses the arguments of a call into params. encoding/json alone ignores unknown names
+// and the case of names, and takes the last of two members: each of these could run another
+// command than the model meant.
 func parse(req mcp.CallToolRequest, params []param) error {
 	raw, err := rawArguments(req)
 	if err != nil {
@@ -51,8 +50,7 @@ func parse(req mcp.CallToolRequest, params []param) error {
 	})
 }
 
-// rawArguments returns the arguments as the client wrote them. No arguments at
-// all are an empty object.
+// rawArguments returns the arguments as the client wrote them, an empty object if it sent none.
 func rawArguments(req mcp.CallToolRequest) (json.RawMessage, error) {
 	switch args := req.GetRawArguments().(type) {
 	case nil:
@@ -80,7 +78,7 @@ func eachMember(object json.RawMessage, what string, f func(name string, value j
 	return err
 }
 
-// assign puts a value where it belongs, if it is of that kind.
+// assign parses a value into its destination.
 func assign(p param, value json.RawMessage) error {
 	switch to := p.to.(type) {
 	case *string:
@@ -110,6 +108,7 @@ func assign(p param, value json.RawMessage) error {
 	panic(fmt.Sprintf("tools: argument %s goes to a %T", p.name, p.to))
 }
 
+// number parses a number.
 func number(name string, value json.RawMessage) (float64, error) {
 	f, err := strconv.ParseFloat(string(value), 64)
 	if err != nil {
@@ -118,6 +117,7 @@ func number(name string, value json.RawMessage) (float64, error) {
 	return f, nil
 }
 
+// assignMap parses an object of strings.
 func assignMap(name string, to *map[string]string, value json.RawMessage) error {
 	if value[0] != '{' {
 		return wrongType(name, "an object of strings", value)
@@ -133,15 +133,17 @@ func assignMap(name string, to *map[string]string, value json.RawMessage) error 
 	})
 }
 
+// wrongType returns the error of an argument of another type.
 func wrongType(name, want string, value json.RawMessage) error {
 	return invalid("", "%s must be %s, got %s", name, want, show(value))
 }
 
+// invalid returns the error of a wrong argument.
 func invalid(hint, format string, args ...any) error {
 	return sandbox.Errorf(sandbox.InvalidArgument, hint, format, args...)
 }
 
-// unknown says that there is no such argument, and which one was meant.
+// unknown returns the error for an unknown argument. Its hint names the nearest known one.
 func unknown(tool, name string, params []param) error {
 	var names []string
 	for _, p := range params {
@@ -180,11 +182,12 @@ func nearest(name string, names []string) string {
 	return ""
 }
 
+// plainName returns a name in lower case, without separators.
 func plainName(s string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
 }
 
-// synonym translates what other tools call it.
+// synonym returns our name for what other tools call name, or "".
 func synonym(name string) string {
 	switch name {
 	case "command", "script", "code", "shell", "bash", "run", "args", "argv":
@@ -217,15 +220,16 @@ func synonym(name string) string {
 	return ""
 }
 
-// show renders a JSON value inside a sentence: compact, inert, short.
+// show renders a JSON value for an error message: compact, inert, short.
 func show(raw json.RawMessage) string {
 	return clip(excerpt.Inert(bytes.Join(bytes.Fields(raw[:min(len(raw), 400)]), []byte(" "))))
 }
 
-// quote renders a stranger's word inside a sentence of ours.
+// quote renders an untrusted string for an error message.
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
-// maxQuoted is how many bytes of a value an error message repeats.
+// maxQuoted is how many bytes of an argument an error message repeats.
 const maxQuoted = 80
 
+// clip bounds an argument.
 func clip(s string) string { return excerpt.Clip(s, maxQuoted) }

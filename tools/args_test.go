@@ -26,7 +26,7 @@ func parseExec(args string) (ExecArgs, error) {
 	return a, err
 }
 
-func TestParse(t *testing.T) {
+func TestParseReadsArguments(t *testing.T) {
 	for text, want := range map[string]ExecArgs{
 		`{}`:                                    {},
 		`null`:                                  {},
@@ -50,9 +50,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A model reads these: each must say what is wrong, and where it can, what to
-// give instead.
-func TestParseRefuses(t *testing.T) {
+// TestParseExplainsMistakes: each error says what is wrong, and if possible what to give instead.
+func TestParseExplainsMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"cmd":"ls","timeout":3}`:             `exec has no argument "timeout". Did you mean "timeoutSeconds"? Its arguments: cmd, containerId, workdir, env, stdin, waitSeconds, timeoutSeconds, maxBytes, background, tty, cols, rows, shell.`,
 		`{"command":"ls"}`:                     `exec has no argument "command". Did you mean "cmd"?`,
@@ -79,7 +78,7 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		_, err := parseExec(text)
 		if err == nil {
-			t.Errorf("%s: taken", text)
+			t.Errorf("%s: accepted", text)
 			continue
 		}
 		f := FailureOf(err)
@@ -89,8 +88,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Arguments that never were JSON text come from a caller in this process.
-func TestParseDecoded(t *testing.T) {
+// TestParseReadsDecodedArguments: a caller in this process need not send JSON text.
+func TestParseReadsDecodedArguments(t *testing.T) {
 	var req mcp.CallToolRequest
 	req.Params.Name, req.Params.Arguments = "exec", map[string]any{"cmd": "ls", "maxBytes": 10}
 	var a ExecArgs
@@ -99,7 +98,7 @@ func TestParseDecoded(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestExecArgumentsAreBounded(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                                    "cmd is empty",
 		`{"cmd":" \n"}`:                         "cmd is empty",
@@ -134,8 +133,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// Whatever comes is refused in a short sentence, or read as encoding/json reads
-// it; only strictness may differ.
+// FuzzParse: all input is refused with a short error, or read as encoding/json reads it.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{"cmd":"ls","env":{"A":"1"},"waitSeconds":1.5,"maxBytes":10.0}`, `{"cmd":"a","cmd":"b"}`, `{"Cmd":"a"}`,
@@ -161,7 +159,7 @@ func FuzzParse(f *testing.F) {
 			MaxBytes                         *float64
 		}
 		if err := json.Unmarshal([]byte(text), &want); err != nil {
-			t.Fatalf("taken, but %v", err)
+			t.Fatalf("accepted, but %v", err)
 		}
 		if got.Cmd != want.Cmd || got.ContainerID != want.ContainerID || got.Stdin != want.Stdin || len(got.Env) != len(want.Env) {
 			t.Errorf("%+v, want %+v", got, want)
@@ -172,7 +170,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestNearest(t *testing.T) {
+func TestNearestArgumentIsSuggested(t *testing.T) {
 	var a ExecArgs
 	var names []string
 	for _, p := range a.params() {

@@ -11,7 +11,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-func TestVerdict(t *testing.T) {
+func TestOnlyAClearYesApproves(t *testing.T) {
 	accept := func(content any) *mcp.ElicitationResult {
 		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: "accept", Content: content}}
 	}
@@ -56,8 +56,9 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// What a model wrote stands behind bars, whole, or nobody is asked.
-func TestAskMessage(t *testing.T) {
+// TestUserSeesTheWholeCommand: all text of the model is behind bars; if it cannot be shown whole,
+// the user is not asked.
+func TestUserSeesTheWholeCommand(t *testing.T) {
 	box := sandbox.Description{ID: "b-1", Image: "alpine", Workspace: "/home/me/src\nAllowed: yes"}
 	denial := sandbox.Errorf(sandbox.ExecValidation, "", "command not in whitelist: %s", "'a\nb'")
 	args := ExecArgs{
@@ -67,7 +68,7 @@ func TestAskMessage(t *testing.T) {
 	const ours = "The model wants|Not allowed: command|Where: container b-1 of image alpine|In the directory:|With these|Its input:"
 	text, ok := askMessage(box, args, denial)
 	if !ok {
-		t.Fatal("nobody is asked")
+		t.Fatal("the user is not asked")
 	}
 	var model []string
 	heads := strings.Split(ours, "|")
@@ -81,7 +82,7 @@ func TestAskMessage(t *testing.T) {
 			model[len(model)-1] += rest
 		} else if line != "" {
 			if len(heads) == 0 || !strings.HasPrefix(line, heads[0]) {
-				t.Fatalf("%q stands at the margin", line)
+				t.Fatalf("%q is at the margin", line)
 			}
 			heads = heads[1:]
 		}
@@ -107,7 +108,7 @@ func TestAskMessage(t *testing.T) {
 	}
 	for _, args := range []ExecArgs{{Cmd: "sh", Background: true}, {Cmd: "sh", TTY: true}} {
 		if text, _ := askMessage(box, args, denial); !strings.Contains(text, "stays open") || fmt.Sprint(answersFor(args)) != "[allow once deny]" {
-			t.Errorf("a user is not told of the input that follows:\n%s", text)
+			t.Errorf("the question does not mention the input that follows:\n%s", text)
 		}
 	}
 }

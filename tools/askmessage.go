@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// maxAsked and maxAskedLines are how much of a model's text a user is shown.
-	// Nobody is asked about more: who allows a command must have seen all of it.
+	// maxAsked and maxAskedLines bound the text of a question. The user is not asked
+	// about a longer command: they must see all of it.
 	maxAsked      = 3000
 	maxAskedLines = 40
 
-	// askedWidth is where a line is broken, so that no dialog hides its end.
+	// askedWidth is where lines are broken, so that no dialog hides their end.
 	askedWidth = 100
 )
 
-// askMessage is what a user reads before they decide: what would run, why it may
-// not, and where. The model wrote some of it and may want to deceive, so its text
-// stands behind a bar on every line, and our own never does. It reports false
-// where that text cannot be shown whole.
+// askMessage is the text of a question: the command, why it is denied, and where it would run.
+// The model wrote some of that and may want to deceive, so each line of its text begins with
+// a bar, and no line of ours does. It reports false if that text cannot be shown whole.
 func askMessage(box sandbox.Description, args ExecArgs, denial error) (string, bool) {
 	texts := []string{args.Cmd, args.Workdir, args.Stdin}
 	for name, value := range args.Env {
@@ -53,22 +52,22 @@ func askMessage(box sandbox.Description, args ExecArgs, denial error) (string, b
 	return b.String(), strings.Count(b.String(), "\n") <= maxAskedLines
 }
 
-// showable reports whether texts are short enough and have nothing in them that
-// is not seen.
+// showable reports whether texts are short enough and have only visible characters.
 func showable(texts []string) bool {
 	size := 0
 	for _, text := range texts {
 		size += len(text)
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, unseen) {
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, invisible) {
 			return false
 		}
 	}
 	return size <= maxAsked
 }
 
-func unseen(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
+// invisible reports whether a user would not see a character.
+func invisible(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
 
-// placeOf says where a command would run, in words of ours and the owner's.
+// placeOf describes the box in which a command would run.
 func placeOf(box sandbox.Description) string {
 	where := "container " + box.ID
 	if box.Image != "" {
@@ -82,13 +81,14 @@ func placeOf(box sandbox.Description) string {
 	return where
 }
 
+// section writes a heading and the model's text below it, if there is any.
 func section(b *strings.Builder, head, text string) {
 	if text != "" {
 		fmt.Fprintf(b, "%s\n%s", head, barred(text))
 	}
 }
 
-// barred sets text behind a bar, a dashed one where a line goes on.
+// barred puts a bar before each line, a dashed one where a line continues.
 func barred(text string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {

@@ -9,8 +9,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A server is started, answers while other commands run, and is stopped.
-func TestBackground(t *testing.T) {
+// TestBackgroundCommandIsNotWaitedFor: a server starts, answers while other commands run, and is
+// stopped.
+func TestBackgroundCommandIsNotWaitedFor(t *testing.T) {
 	s := newSet(t)
 	c := connect(t, s)
 	server := callTool(t, c, "exec", `{"cmd":"mkfifo ask; while :; do read word <ask && echo got $word; done","background":true}`)
@@ -30,7 +31,7 @@ func TestBackground(t *testing.T) {
 	callTool(t, c, "exec", `{"cmd":"true"}`).has(t, map[string]any{"containerId": server.fields["containerId"]})
 }
 
-func TestBackgroundLimit(t *testing.T) {
+func TestBackgroundTimeoutKills(t *testing.T) {
 	c := connect(t, newSet(t))
 	a := callTool(t, c, "exec", `{"cmd":"sleep 60","background":true,"timeoutSeconds":0.1,"waitSeconds":60}`)
 	a.has(t, map[string]any{"status": "timeout", "code": "EXEC_TIMEOUT"})
@@ -41,9 +42,9 @@ func TestBackgroundLimit(t *testing.T) {
 	callTool(t, c, "exec", `{"cmd":"true","background":"yes"}`).says(t, "background must be true or false")
 }
 
-// Who goes ends what it waits for, unless that was to run in the background, or
-// the owner wants it to run on.
-func TestGone(t *testing.T) {
+// TestDisconnectKillsUnlessItRunsOn: a call that ends kills the command that it waits for, unless
+// the command runs in the background, or commands of clients that disconnect are to run on.
+func TestDisconnectKillsUnlessItRunsOn(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		background bool
@@ -79,9 +80,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// What a command leaves behind is listed while it runs, also where it holds none
-// of the command's output, and stop ends it.
-func TestLeftover(t *testing.T) {
+// TestLeftoverProcessesAreReported: also those that do not hold the output open; stop kills them.
+func TestLeftoverProcessesAreReported(t *testing.T) {
 	c := connect(t, newSet(t))
 	left := callTool(t, c, "exec", `{"cmd":"setsid sleep 86413 >/dev/null 2>&1 </dev/null &`+
 		` until read -r name </proc/$!/comm; [ $name = sleep ]; do :; done; setsid -f sleep 0.5"}`)
@@ -96,15 +96,15 @@ func TestLeftover(t *testing.T) {
 	}
 	callTool(t, c, "exec", `{"cmd":"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c 'sleep 8641[3]'"}`).has(t, map[string]any{"exitCode": 1})
 
-	// What ends by itself is over without anybody's doing.
+	// Without stop, the run is over when its processes have ended.
 	brief := callTool(t, c, "exec", `{"cmd":"setsid -f sleep 0.3 >/dev/null 2>&1"}`)
 	brief.has(t, map[string]any{"leftoverCount": 1})
 	callTool(t, c, "logs", `{"execId":"`+brief.fields["execId"].(string)+`","grep":"never","waitSeconds":30}`)
 	callTool(t, c, "stop", `{"execId":"`+brief.fields["execId"].(string)+`"}`).has(t, map[string]any{"code": sandbox.ExecNotFound})
 }
 
-// Who waited for a long output, or asks for its end, is told what matters of it.
-func TestSummaryOfLogs(t *testing.T) {
+// TestLogsAddTheSummaryAtTheEnd: for a call that waited for a long output, or reads its end.
+func TestLogsAddTheSummaryAtTheEnd(t *testing.T) {
 	c := connect(t, newSet(t))
 	a := callTool(t, c, "exec", `{"cmd":`+strconv.Quote("until [ -e go ]; do :; done; "+failing)+`,"background":true}`)
 	id := a.fields["execId"].(string)

@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// newsShare is the part of the time that a command took for which its reply
-	// waits for a look at the workspace: a hundredth, which is not noticed. A short
-	// command's reply waits for none, and the next one tells.
-	newsShare = 100
+	// changesShare is the share of a command's duration that its reply may wait for a
+	// scan of the workspace: a hundredth, which is not noticed. The reply to a short
+	// command does not wait; the next reply reports the changes.
+	changesShare = 100
 
-	// newsWait is what a call waits for one where no command is waited for.
-	newsWait = time.Second
+	// maxChangesWait is how long a reply waits for a scan if there is no duration to
+	// take a share of, or no later reply.
+	maxChangesWait = time.Second
 )
 
-// newsPatience is how long the reply to a command waits for what it did to the
-// workspace. Who asks for no other reply waits until that is known.
-func newsPatience(exit sandbox.Exit, follows bool) time.Duration {
+// changesWait is how long the reply to a command waits for a scan of the workspace. follows
+// reports whether the caller gets later replies.
+func changesWait(exit sandbox.Exit, follows bool) time.Duration {
 	switch {
 	case exit.Status == sandbox.Running:
 		return 0
 	case !follows:
-		return newsWait
+		return maxChangesWait
 	}
-	return exit.Took / newsShare
+	return exit.Took / changesShare
 }
 
-// changedPaths names what changed as text that is safe to show.
+// changedPaths returns the changed paths as inert text.
 func changedPaths(n sandbox.Changes) (list []string) {
 	for _, name := range n.Paths {
 		list = append(list, oneLine(name, 200))
@@ -39,8 +40,7 @@ func changedPaths(n sandbox.Changes) (list []string) {
 	return list
 }
 
-// changedHint tells of files that run outside of the box, where nothing confines
-// them.
+// changedHint reports changed files that programs of the host may run, outside of the box.
 func changedHint(n sandbox.Changes) []string {
 	var list []string
 	switch names := pathNames(n.Paths, n.More); {
@@ -62,8 +62,8 @@ func changedHint(n sandbox.Changes) []string {
 	return list
 }
 
-// during begins a sentence with the commands that ran when something happened.
-// Others can write to a workspace too, so that it says no more.
+// during begins a sentence with the commands that ran when files changed. Other programs can
+// write to the workspace too, so it does not say that the commands did it.
 func during(n sandbox.Changes) string {
 	if len(n.During) == 0 {
 		return "Since the last look "
@@ -75,6 +75,7 @@ func during(n sandbox.Changes) string {
 	return fmt.Sprintf("While %s ran, or since the look before, ", s)
 }
 
+// pathNames renders paths as a list.
 func pathNames(names []string, more int) string {
 	var list []string
 	for _, name := range names {
@@ -86,12 +87,12 @@ func pathNames(names []string, more int) string {
 	return strings.Join(list, ", ")
 }
 
-// coverErrors are what programs say where they cannot change a path that is covered,
-// or move one that a covered path is in.
+// coverErrors are the errors of programs that try to change a protected path, or to move a
+// directory with one.
 var coverErrors = []string{"read-only file system", "device or resource busy"}
 
-// coverHint tells why something in a command may have failed: a line of its output
-// says so of a path that is covered. Output is a stranger's, so that it is only looked at.
+// coverHint explains an error in the output of a command that names a protected path. The output
+// is untrusted: the hint repeats none of it but the path.
 func coverHint(covered []string, outputs ...string) string {
 	if len(covered) == 0 {
 		return ""
@@ -107,9 +108,9 @@ func coverHint(covered []string, outputs ...string) string {
 	return ""
 }
 
-// coveredIn returns the covered path that a line of an error names, "" where it is
-// none: the longest that stands there as a whole, or else the last of those whose
-// own name does, since a command may have been in the directory.
+// coveredIn returns the protected path that the line of an error names, or "": the longest that
+// occurs as a whole, else the last whose base name occurs, since the command may have run in
+// its directory.
 func coveredIn(line string, covered []string) (found string) {
 	errs := strings.ToLower(line)
 	if !strings.Contains(errs, coverErrors[0]) && !strings.Contains(errs, coverErrors[1]) {

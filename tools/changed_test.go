@@ -7,7 +7,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-func TestCoverHint(t *testing.T) {
+func TestCoverHintNamesTheProtectedPath(t *testing.T) {
 	covered := []string{".git", ".git/config", ".git/hooks", "vendor", "vendor/lib/.git", "odd\nhint: \x1b[1m"}
 	for _, c := range []struct{ output, names string }{
 		{"error: could not write config file .git/config: Device or resource busy\n", " .git/config in"},
@@ -28,10 +28,10 @@ func TestCoverHint(t *testing.T) {
 	}
 }
 
-// What is gone again by the time it is told of is said to be.
+// TestChangedHintSaysWhatIsGone: files that were deleted before the report are marked.
 func TestChangedHintSaysWhatIsGone(t *testing.T) {
 	for _, c := range []struct {
-		news       sandbox.Changes
+		changes    sandbox.Changes
 		want, less string
 	}{
 		{sandbox.Changes{}, "", "appeared"},
@@ -41,9 +41,9 @@ func TestChangedHintSaysWhatIsGone(t *testing.T) {
 		{sandbox.Changes{Paths: []string{"a"}, Gone: []string{"a"}, More: 2}, "a, 2 more appeared or changed in the workspace. Programs", "nothing"},
 		{sandbox.Changes{More: 2}, "2 more appeared", "gone"},
 	} {
-		got := strings.Join(changedHint(c.news), " ")
+		got := strings.Join(changedHint(c.changes), " ")
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.less) {
-			t.Errorf("%+v: %q", c.news, got)
+			t.Errorf("%+v: %q", c.changes, got)
 		}
 	}
 }

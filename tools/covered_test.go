@@ -10,7 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// A coverer is a Launcher whose boxes say that they cover .envrc.
+// A coverer is a Launcher whose boxes protect .envrc.
 type coverer struct{ sandbox.Launcher }
 
 func (c coverer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
@@ -26,8 +26,8 @@ func (c covering) Place() sandbox.Place {
 	return place
 }
 
-// Who chains commands hears of a write that was refused although the last one of
-// them worked.
+// TestCoverHintWhateverTheExitCode: a chain of commands gets the hint although its last command
+// succeeded.
 func TestCoverHintWhateverTheExitCode(t *testing.T) {
 	c := connect(t, &Set{Manager: boxtest.Manager(t, coverer{boxtest.Agent(t)}, sandbox.Spec{})})
 	for cmd, want := range map[string]bool{

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// maxWait is what a call may ask for. Longer ones no host lets live.
+	// maxWait is the longest wait of a call. No host lets a call run longer.
 	maxWait = 600 * time.Second
 
-	// maxTimeout is what a call may ask for: a night's work, not for ever.
+	// maxTimeout is the longest timeout of a command: enough for a night's work.
 	maxTimeout = 24 * time.Hour
 
-	// maxWorkdir is what Linux takes as a path.
+	// maxWorkdir is the longest path of Linux.
 	maxWorkdir = 4096
 
 	// killWait is how long a cancelled call waits for its command to die. The
-	// sandbox takes the box away before that, where nothing else helps.
+	// sandbox ends the whole box before that, if nothing else helps.
 	killWait = 15 * time.Second
 )
 
@@ -61,28 +61,28 @@ func (s *Set) execTool() mcp.Tool {
 	}
 }
 
-// ExecArgs are the arguments of exec. What is nil or empty is the default.
+// ExecArgs are the arguments of exec. A nil or empty one means the default.
 type ExecArgs struct {
 	Cmd            string
-	ContainerID    string // empty: the owner's own box, started where it does not stand
-	Workdir        string // relative to the box's own
+	ContainerID    string // empty: the owner's default box, which is started if it does not run
+	Workdir        string // relative to the directory of the box
 	Env            map[string]string
 	Stdin          string
 	WaitSeconds    *float64
 	TimeoutSeconds *float64
 	MaxBytes       *int
-	Background     bool   // not waited for, and without a time limit unless one is given
-	TTY            bool   // with a terminal, of Cols and Rows
+	Background     bool   // the call does not wait; no timeout unless TimeoutSeconds is given
+	TTY            bool   // with a terminal of Cols and Rows
 	Cols, Rows     *int   // nil: 80 and 24
-	Shell          string // the named shell that it runs in; empty: a new one
+	Shell          string // the name of the shell that it runs in; empty: a new shell
 }
 
-// An execCall is a call of exec, with what its user has to say about it.
+// An execCall is a call of exec.
 type execCall struct {
 	ExecArgs
-	ask     bool             // the user, where the list does not have the command
-	follows bool             // the caller can ask again for a command that runs on
-	allowed sandbox.Approval // what they said
+	ask      bool             // ask the user to approve a command that the allowlist lacks
+	follows  bool             // the caller can call again to follow a command that runs on
+	approval sandbox.Approval // that the user gave in an earlier call
 }
 
 func (a *ExecArgs) params() []param {
@@ -93,7 +93,8 @@ func (a *ExecArgs) params() []param {
 	}
 }
 
-// check finds what can be found before a box is started for the command.
+// check checks the arguments that are not part of the command; sandbox.Command.Check checks
+// those.
 func (a *ExecArgs) check(maxBytes int) error {
 	if len(a.Workdir) > maxWorkdir {
 		return invalid("", "workdir has %d bytes, more than the %d of any path", len(a.Workdir), maxWorkdir)
@@ -114,7 +115,7 @@ func (a *ExecArgs) check(maxBytes int) error {
 	return nil
 }
 
-// size is that of the terminal that the command gets, nil of none.
+// size returns the size of the command's terminal, nil without tty.
 func (a *ExecArgs) size() *sandbox.Size {
 	if !a.TTY {
 		return nil
@@ -129,6 +130,7 @@ func (a *ExecArgs) size() *sandbox.Size {
 	return &size
 }
 
+// handleExec serves a call of exec, or one that brings the answer to a question.
 func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	owner := s.owner(ctx)
 	if brings(req) {
@@ -141,11 +143,11 @@ func (s *Set) handleExec(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	return s.execAsking(ctx, owner, req, call), nil
 }
 
-// handleAnswer carries on with what a client was asked about: its user, before
-// a command, or its model, after one.
+// handleAnswer continues a call after the client answered a question: to its user before a
+// command ran, or to its model afterwards.
 func (s *Set) handleAnswer(ctx context.Context, owner sandbox.Owner, req mcp.CallToolRequest) *mcp.CallToolResult {
-	if q, ok := s.questions.take(owner, req.Params.RequestState); ok {
-		call, err := q.allowed(req.Params.InputResponses)
+	if q, ok := s.questions.claim(owner, req.Params.RequestState); ok {
+		call, err := q.approved(req.Params.InputResponses)
 		if err != nil {
 			return Failed(err)
 		}
@@ -155,36 +157,36 @@ func (s *Set) handleAnswer(ctx context.Context, owner sandbox.Owner, req mcp.Cal
 	if err != nil {
 		return Failed(err)
 	}
-	return told(ctx, r)
+	return execReply(ctx, r)
 }
 
-// execAsking runs a command, and answers the call with what came of it or with
-// what its client is to be asked first.
+// execAsking runs a command. The reply is its result, or a question that the client has to
+// answer first.
 func (s *Set) execAsking(ctx context.Context, owner sandbox.Owner, req mcp.CallToolRequest, call execCall) *mcp.CallToolResult {
 	r, err := s.exec(ctx, owner, call, nil, progressOf(ctx, req))
 	if q, ok := errors.AsType[*question](err); ok {
-		return s.askUserBack(owner, q)
+		return s.replyWithQuestion(owner, q)
 	}
 	if err != nil {
 		return Failed(err)
 	}
-	if question := s.askBack(owner, r); question != nil {
+	if question := s.replyWithSampling(owner, r); question != nil {
 		return question
 	}
-	return told(ctx, r)
+	return execReply(ctx, r)
 }
 
-func told(ctx context.Context, r ExecResult) *mcp.CallToolResult {
+// execReply renders a result, with a hint and a link to the rest of the output.
+func execReply(ctx context.Context, r ExecResult) *mcp.CallToolResult {
 	r.Hint = strings.TrimSpace(r.Hint + " " + r.readOn())
 	res := reply(r, r.Text())
 	addLink(ctx, res, r)
 	return res
 }
 
-// Exec runs a command for an owner and waits for it, as long as Wait or the
-// arguments say. A stdin that is not nil is what the command reads, in place of
-// the arguments' one. When ctx ends, the command is killed. An error means that
-// no command ran; how one ended, whatever became of it, is told by the result.
+// Exec runs a command for an owner and waits for it as long as Wait or the arguments say. A
+// stdin that is not nil replaces that of the arguments. The command is killed when ctx ends.
+// An error means that no command ran; the result of one that ran says how it ended.
 func (s *Set) Exec(ctx context.Context, owner sandbox.Owner, args ExecArgs, stdin io.Reader) (ExecResult, error) {
 	return s.exec(ctx, owner, execCall{ExecArgs: args}, stdin, nil)
 }
@@ -199,7 +201,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	}
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
-	command.Patience = s.patience(ctx, args.WaitSeconds, wait)
+	command.Patience = s.waitLimit(ctx, args.WaitSeconds, wait)
 	if err := command.Check(); err != nil {
 		return ExecResult{}, err
 	}
@@ -221,20 +223,20 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 		run.Kill()
 		awaitDeath(run.Done())
 	}
-	exit := standing(run)
+	exit := exitOf(run)
 	s.logger().DebugContext(ctx, "command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
 	if exit.Status == sandbox.Exited && exit.Err != nil {
 		return ExecResult{}, exit.Err
 	}
 	r := newExecResult(ctx, run, exit)
-	r.Hint = strings.TrimSpace(allowedHint(run.Command.Approval) + " " + r.Hint)
-	news := run.Box.Changes(newsPatience(exit, args.follows))
-	r.Changed = changedPaths(news)
-	r.hint(changedHint(news)...)
+	r.Hint = strings.TrimSpace(approvalHint(run.Command.Approval) + " " + r.Hint)
+	changes := run.Box.Changes(changesWait(exit, args.follows))
+	r.Changed = changedPaths(changes)
+	r.hint(changedHint(changes)...)
 	s.summarize(ctx, run, &r)
 	r.fit(run.Output, limits)
-	// Whatever the exit code: a line goes on after a command that failed, and git
-	// itself ends with 0 after some writes that were refused.
+	// For any exit code: a shell goes on after a command that failed, and git itself
+	// exits with 0 after some writes that were refused.
 	if hint := coverHint(run.Box.Place.Covered, r.Stderr, r.Stdout); hint != "" {
 		r.hint(hint)
 		r.fit(run.Output, limits)
@@ -242,6 +244,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	return r, nil
 }
 
+// box returns the box of an id, "" for the owner's default one.
 func (s *Set) box(ctx context.Context, owner sandbox.Owner, id string, progress func(string)) (*sandbox.Box, error) {
 	if id == "" {
 		return s.Manager.DefaultBox(ctx, owner, progress)
@@ -249,6 +252,7 @@ func (s *Set) box(ctx context.Context, owner sandbox.Owner, id string, progress 
 	return s.Manager.Box(owner, clip(id))
 }
 
+// command returns the command of a call.
 func (s *Set) command(args execCall, stdin io.Reader, limits excerpt.Limits) sandbox.Command {
 	if stdin == nil && args.Stdin != "" {
 		stdin = strings.NewReader(args.Stdin)
@@ -264,11 +268,11 @@ func (s *Set) command(args execCall, stdin io.Reader, limits excerpt.Limits) san
 		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
 		Interactive: args.TTY || args.Background && stdin == nil, TTY: args.size(), Shell: args.Shell,
 		ExcerptSize: max(sandbox.DefaultExcerptSize, limits.Whole, limits.Cut), SummarizeAbove: s.whole(limits),
-		Approval: args.allowed,
+		Approval: args.approval,
 	}
 }
 
-// whole is how much output speaks for itself.
+// whole is how much output needs no summary.
 func (s *Set) whole(limits excerpt.Limits) int {
 	if s.Terse {
 		return 0
@@ -276,17 +280,17 @@ func (s *Set) whole(limits excerpt.Limits) int {
 	return limits.Whole
 }
 
-// ErrDisconnected is the cause of a call's end where its client has gone, rather
-// than cancelled it.
+// ErrDisconnected is the cause of a call's context if its client disconnected, rather than
+// cancelled the call.
 var ErrDisconnected = errors.New("the client disconnected")
 
-// runsOn reports whether a call that has ended leaves its command to run on.
+// runsOn reports whether the command of a call that has ended runs on.
 func (s *Set) runsOn(ctx context.Context) bool {
 	return s.RunOn && errors.Is(context.Cause(ctx), ErrDisconnected)
 }
 
-// await returns when the command has ended, when the wait is over, or when the
-// caller has gone; where that can ask again, also when nothing is heard of the box.
+// await returns when the command has ended, the wait is over, or the call has ended. For a
+// caller that can follow the command it also returns when the box does not respond.
 func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bool, progress func(string)) {
 	var silent <-chan struct{}
 	if follows && wait > 0 {
@@ -294,15 +298,15 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bo
 		silent, done = run.Box.Monitor()
 		defer done()
 	}
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
-	beat := time.NewTimer(firstBeat)
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	beat := time.NewTimer(firstProgress)
 	defer beat.Stop()
 	for {
 		select {
 		case <-run.Done():
 			return
-		case <-patience.C:
+		case <-limit.C:
 			return
 		case <-ctx.Done():
 			return
@@ -310,15 +314,16 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bo
 			return
 		case <-beat.C:
 			if progress != nil {
-				progress(lastWords(run))
-				beat.Reset(laterBeat)
+				progress(progressLine(run))
+				beat.Reset(nextProgress)
 			}
 		}
 	}
 }
 
-// standing is how a command stands, and of one that runs why nobody can say more.
-func standing(run *sandbox.Run) sandbox.Exit {
+// exitOf returns the exit of a command. That of a running one has an error if its box does not
+// respond.
+func exitOf(run *sandbox.Run) sandbox.Exit {
 	exit := run.Exit()
 	if exit.Status == sandbox.Running && exit.Err == nil {
 		exit.Err = run.Box.Unresponsive()
@@ -326,18 +331,18 @@ func standing(run *sandbox.Run) sandbox.Exit {
 	return exit
 }
 
+// awaitDeath waits until a killed command is dead, but not longer than killWait.
 func awaitDeath(dead <-chan struct{}) {
-	patience := time.NewTimer(killWait)
-	defer patience.Stop()
+	limit := time.NewTimer(killWait)
+	defer limit.Stop()
 	select {
 	case <-dead:
-	case <-patience.C:
+	case <-limit.C:
 	}
 }
 
-// lastWords is what a progress notification tells of a command: enough to see
-// that it goes on.
-func lastWords(run *sandbox.Run) string {
+// progressLine is the text of a progress notification: the last line that the command printed.
+func progressLine(run *sandbox.Run) string {
 	const room = 1000
 	stdout, stderr := run.Output(excerpt.Limits{Whole: room, Cut: room})
 	if line := lastLine(stdout.Text); line != "" {
@@ -346,8 +351,8 @@ func lastWords(run *sandbox.Run) string {
 	return cmp.Or(excerpt.ClipRunes(lastLine(stderr.Text), 120), string(sandbox.Running))
 }
 
-// lastLine returns the last line of a text that has anything in it, without the
-// sign that it overwrote itself.
+// lastLine returns the last line of a text that is not empty, without the mark for overwritten
+// text.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return strings.TrimSpace(strings.TrimPrefix(text[strings.LastIndexByte(text, '\n')+1:], "␍"))

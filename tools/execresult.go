@@ -13,36 +13,35 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// The codes of a result of exec that is no success.
+// The codes of a command that ran and did not succeed.
 const (
 	execFailed  = "EXEC_FAILED"
 	execTimeout = "EXEC_TIMEOUT"
 )
 
 const (
-	// maxResult bounds a whole result as JSON, its two forms together. Hosts
-	// refuse or cut what is much longer.
+	// maxResult bounds a result as JSON, both forms together. Hosts refuse or cut
+	// larger ones.
 	maxResult = 200 << 10
 
-	// envelope is what the protocol puts around the two, a link and what is
-	// said of the rest.
+	// envelope is the size of the protocol's own parts, a link and the hint to the
+	// rest of the output.
 	envelope = 1 << 10
 
-	// surelyFits is so much output that it fits whatever it consists of: "<"
-	// alone is written as \u003c, six bytes, and that twice.
+	// surelyFits is an amount of output that fits whatever it consists of: "<" is
+	// written as \u003c, six bytes, in both forms.
 	surelyFits = 15_000
 
-	// maxLeftover is how many processes a result names. It counts all.
+	// maxLeftover is how many processes a result names. LeftoverCount counts all.
 	maxLeftover = 10
 )
 
-// ExecResult tells what became of a command. Status, ExitCode and Signal are
-// the kernel's; Stdout and Stderr are what the command printed, made inert.
+// ExecResult says how a command ended. Status, ExitCode and Signal come from the kernel.
 type ExecResult struct {
 	Status        sandbox.Status `json:"status"`
-	ExitCode      *int           `json:"exitCode,omitempty"` // nil where the command did not end by itself
+	ExitCode      *int           `json:"exitCode,omitempty"` // nil if the command did not end by itself
 	Signal        string         `json:"signal,omitempty"`
-	Code          string         `json:"code,omitempty"` // only where it is no success
+	Code          string         `json:"code,omitempty"` // "" for success
 	Summary       string         `json:"summary"`
 	SummaryBy     string         `json:"summaryBy"`
 	Hint          string         `json:"hint,omitempty"`
@@ -50,29 +49,35 @@ type ExecResult struct {
 	ContainerID   string         `json:"containerId"`
 	ExecID        string         `json:"execId"`
 	LogPath       string         `json:"logPath,omitempty"`
-	Log           *LogGap        `json:"log,omitempty"`      // only where the log is not complete
+	Log           *LogGap        `json:"log,omitempty"`      // nil if the log is complete
 	Leftover      []sandbox.Proc `json:"leftover,omitempty"` // some of the processes that still run
 	LeftoverCount int            `json:"leftoverCount,omitempty"`
-	Changed       []string       `json:"changed,omitempty"` // of the workspace, that the host may run
-	Truncated     bool           `json:"truncated"`
-	OmittedBytes  int64          `json:"omittedBytes,omitempty"` // of both streams
-	OmittedLines  int64          `json:"omittedLines,omitempty"`
-	Stdout        string         `json:"stdout"`
-	Stderr        string         `json:"stderr"`
+	Changed       []string       `json:"changed,omitempty"` // paths of the workspace that the host may run
+	ShownOutput
 
 	took     time.Duration
-	lines    int64 // of both streams
-	shown    int64 // bytes of both streams, before they were made inert
-	digested bool  // the summary was made of all the output
+	digested bool            // the summary was made from the whole output
+	digest   *summary.Digest // for the client's model to summarise; nil: it is not asked
 
-	digest *summary.Digest // what the client is to be asked about, nil where it is not
-
-	// logged is how many lines the log had before the output was taken, so that
-	// none falls between what the result shows and what is read after it.
+	// logged is the number of lines in the log before the output was read, so that a
+	// client that goes on reading there misses no line.
 	logged int64
 }
 
-// LogGap says that the raw log lacks something.
+// ShownOutput is what a result shows of the output of a command, made inert, and how much it
+// omits.
+type ShownOutput struct {
+	Truncated    bool   `json:"truncated"`
+	OmittedBytes int64  `json:"omittedBytes,omitempty"` // of both streams
+	OmittedLines int64  `json:"omittedLines,omitempty"`
+	Stdout       string `json:"stdout"`
+	Stderr       string `json:"stderr"`
+
+	lines int64 // of both streams
+	shown int64 // bytes of both streams, before they were made inert
+}
+
+// LogGap says that the raw log is not complete.
 type LogGap struct {
 	Complete  bool   `json:"complete"` // false
 	LostBytes int64  `json:"lostBytes"`
@@ -107,8 +112,8 @@ const execOutput = `{"type":"object","properties":{
 	"error":{"type":"string"}
 	},"anyOf":[{"required":["status","summary","execId","stdout","stderr"]},{"required":["error","code"]}],"additionalProperties":false}`
 
-// newExecResult tells of a run all but its output. The exit was asked for
-// before, so that the output of an ended run is all of it.
+// newExecResult returns the result of a run without its output. The exit was read before, so
+// that the output of a run that has ended is complete.
 func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) ExecResult {
 	r := ExecResult{
 		Status: exit.Status, Signal: exit.Signal, Code: codeOf(exit), took: exit.Took, DurationMs: exit.Took.Milliseconds(),
@@ -131,7 +136,7 @@ func (r *ExecResult) hint(sentences ...string) {
 	}
 }
 
-// readOn says how a client gets what the result does not show.
+// readOn says how to read the output that the result does not show.
 func (r *ExecResult) readOn() string {
 	switch {
 	case r.LogPath == "":
@@ -148,11 +153,11 @@ func (r *ExecResult) readOn() string {
 	return ""
 }
 
+// midLine reports whether a text ends within a line.
 func midLine(text string) bool { return text != "" && !strings.HasSuffix(text, "\n") }
 
-// fit shows output within limits, and less of it where the result would grow
-// too large as JSON: in proportion first, and where what is kept turns out to
-// be the denser part, so much as is sure to fit.
+// fit shows output within limits. If the result is too large as JSON, it shows less: first in
+// proportion, and if the rest has more escapes than the whole, surelyFits.
 func (r *ExecResult) fit(output func(excerpt.Limits) (stdout, stderr excerpt.Excerpt), l excerpt.Limits) {
 	r.show(output(l))
 	if r.shown <= surelyFits {
@@ -169,13 +174,14 @@ func (r *ExecResult) fit(output func(excerpt.Limits) (stdout, stderr excerpt.Exc
 	}
 }
 
-// size is the length of both forms as JSON.
+// size returns the size of both forms as JSON.
 func (r *ExecResult) size() int {
 	structured, _ := json.Marshal(r)
 	text, _ := json.Marshal(r.Text())
 	return len(structured) + len(text)
 }
 
+// show sets the output that the result shows.
 func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	r.Stdout, r.Stderr = stdout.Text, stderr.Text
 	r.lines = stdout.Lines + stderr.Lines
@@ -184,18 +190,18 @@ func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	r.Truncated = r.OmittedBytes > 0
 	r.shown = stdout.Bytes + stderr.Bytes - r.OmittedBytes
 	if !r.digested {
-		r.Summary = r.lastWord()
+		r.Summary = r.shortSummary()
 	}
 }
 
-// codeOf is the code of a command, "" of one that is a success or may become one.
+// codeOf returns the code of a command, "" if it succeeded or may succeed.
 func codeOf(e sandbox.Exit) string {
 	switch e.Status {
 	case sandbox.Running:
 		if e.Err == nil {
 			return ""
 		}
-		return FailureOf(e.Err).Code // why nobody can say more just now
+		return FailureOf(e.Err).Code // the box does not respond
 	case sandbox.TimedOut:
 		return execTimeout
 	case sandbox.Lost:
@@ -208,7 +214,7 @@ func codeOf(e sandbox.Exit) string {
 	return execFailed
 }
 
-// inertNames keeps a process from putting words into our mouth by its name.
+// inertNames returns processes whose names cannot be mistaken for text of ours.
 func inertNames(procs []sandbox.Proc) []sandbox.Proc {
 	var list []sandbox.Proc
 	for _, p := range procs[:min(len(procs), maxLeftover)] {
@@ -217,9 +223,9 @@ func inertNames(procs []sandbox.Proc) []sandbox.Proc {
 	return list
 }
 
-// lastWord stands for the summary of an output that needs none, or cannot have
-// one yet: how the command ended, and the last line that it printed.
-func (r *ExecResult) lastWord() string {
+// shortSummary is the summary of an output that is shown whole or still grows: how the command
+// ended, and the last line that it printed.
+func (r *ExecResult) shortSummary() string {
 	from, line := "stdout", lastLine(r.Stdout)
 	if e := lastLine(r.Stderr); e != "" && (r.Code != "" || line == "") {
 		from, line = "stderr", e
@@ -231,9 +237,9 @@ func (r *ExecResult) lastWord() string {
 	return fmt.Sprintf("%s; last line of %s: %s", end, from, strconv.Quote(excerpt.ClipRunes(line, 200)))
 }
 
-// Text renders the result for a reader who sees nothing else. The first line is
-// the verdict. What the command printed comes last, each stream below a header
-// that bears the run's id and tells how much follows: a command knows neither.
+// Text renders the whole result as text. The first line is the verdict. The output comes last,
+// each stream below a header with the id of the run and the number of lines that follow: a
+// command knows neither.
 func (r ExecResult) Text() string {
 	var b strings.Builder
 	b.WriteString(r.verdict() + "\n")
@@ -250,10 +256,10 @@ func (r ExecResult) Text() string {
 	return b.String()
 }
 
-// indented keeps lines of a stranger's words from being taken for ours, which
-// begin at the margin.
+// indented indents the text of a box: lines of ours begin at the margin.
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
 
+// verdict is the first line of the text.
 func (r ExecResult) verdict() string {
 	parts := []string{ending(r.Status, r.ExitCode, r.Signal), took(r.took), "no output"}
 	if r.lines > 0 {
@@ -272,7 +278,7 @@ func (r ExecResult) verdict() string {
 	return strings.Join(parts, " · ")
 }
 
-// procNames names processes, and counts those that are not in the list.
+// procNames names processes, and counts more that it does not name.
 func procNames(procs []sandbox.Proc, more int) string {
 	var list []string
 	for _, p := range procs {
@@ -284,6 +290,7 @@ func procNames(procs []sandbox.Proc, more int) string {
 	return strings.Join(list, ", ")
 }
 
+// section writes a stream below its header.
 func (r ExecResult) section(b *strings.Builder, name, text string) {
 	if text == "" {
 		return
@@ -297,7 +304,7 @@ func (r ExecResult) section(b *strings.Builder, name, text string) {
 		excerpt.Count(lines, "line"), excerpt.Count(int64(len(text)), "byte"), text, end)
 }
 
-// execHints say what to know or do about the way that a command went.
+// execHints are the sentences of a hint about a command.
 func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []string {
 	var list []string
 	switch exit.Status {
@@ -324,8 +331,8 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
 }
 
-// memoryHint tells of a process that the kernel killed. It says no more than the
-// kernel's count does, which is the container's: not whose process that was.
+// memoryHint reports a process that the kernel killed. The kernel counts those of a container,
+// so the hint does not say whose process it was.
 func memoryHint(exit sandbox.Exit) []string {
 	kill := exit.MemoryKill
 	if kill == nil {
@@ -345,7 +352,7 @@ func memoryHint(exit sandbox.Exit) []string {
 	return append(list, fmt.Sprintf("Use less, e.g. fewer parallel jobs, or have the owner raise %s (--exec-memory, or memory under [exec]).", limit))
 }
 
-// memory renders a limit in the units in which it is set.
+// memory renders a memory limit in the units of the setting.
 func memory(n int64) string {
 	if n >= 1<<30 {
 		return strconv.FormatFloat(float64(n)/(1<<30), 'g', 3, 64) + " GB"
@@ -353,7 +360,7 @@ func memory(n int64) string {
 	return strconv.FormatFloat(float64(n)/(1<<20), 'g', 4, 64) + " MB"
 }
 
-// shellHint tells of a named shell that is not as the command left it.
+// shellHint reports a named shell whose state is not that which the command left.
 func shellHint(name, fate string) []string {
 	switch fate {
 	case sandbox.ShellKept:

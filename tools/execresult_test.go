@@ -13,7 +13,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
-func TestText(t *testing.T) {
+func TestTextShowsEveryField(t *testing.T) {
 	r := ExecResult{
 		Status: sandbox.Exited, ExitCode: new(1), Code: execFailed, Hint: "Do better.", ContainerID: "b-1", ExecID: "e-1", LogPath: "/logs/e-1.log",
 		Log:      &LogGap{LostBytes: 1234, Reason: "the disk is full"},
@@ -41,7 +41,7 @@ z
 	}
 }
 
-func TestEnding(t *testing.T) {
+func TestEndingNamesExitAndSignal(t *testing.T) {
 	for want, r := range map[string]ExecResult{
 		"exit 0":                  {Status: sandbox.Exited, ExitCode: new(0)},
 		"exit 139 (SIGSEGV)":      {Status: sandbox.Exited, ExitCode: new(139), Signal: "SIGSEGV"},
@@ -56,13 +56,13 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-func TestReadOn(t *testing.T) {
+func TestHintSaysHowToReadTheRest(t *testing.T) {
 	for want, r := range map[string]ExecResult{
 		"":               {Status: sandbox.Exited, LogPath: "l"},
-		"the rest":       {Status: sandbox.Exited, LogPath: "l", Truncated: true},
+		"the rest":       {Status: sandbox.Exited, LogPath: "l", ShownOutput: ShownOutput{Truncated: true}},
 		`"fromLine": 1,`: {Status: sandbox.Running, LogPath: "l"},
-		`"fromLine": 3,`: {Status: sandbox.Running, LogPath: "l", Stdout: "a\nb\n", logged: 2},
-		`"fromLine": 2,`: {Status: sandbox.Running, LogPath: "l", Stdout: "a\nb", logged: 2},
+		`"fromLine": 3,`: {Status: sandbox.Running, LogPath: "l", ShownOutput: ShownOutput{Stdout: "a\nb\n"}, logged: 2},
+		`"fromLine": 2,`: {Status: sandbox.Running, LogPath: "l", ShownOutput: ShownOutput{Stdout: "a\nb"}, logged: 2},
 	} {
 		if got := r.readOn(); !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("%q lacks %q", got, want)
@@ -73,7 +73,7 @@ func TestReadOn(t *testing.T) {
 	}
 }
 
-func TestLastWord(t *testing.T) {
+func TestShortOutputHasAShortSummary(t *testing.T) {
 	for _, test := range []struct {
 		code, stdout, stderr, want string
 	}{
@@ -85,15 +85,15 @@ func TestLastWord(t *testing.T) {
 		{"", `say "hi"`, "", `exit 0; last line of stdout: "say \"hi\""`},
 		{"", strings.Repeat("ü", 201), "", `exit 0; last line of stdout: "` + strings.Repeat("ü", 200) + `…"`},
 	} {
-		r := ExecResult{Status: sandbox.Exited, ExitCode: new(0), Code: test.code, Stdout: test.stdout, Stderr: test.stderr}
-		if got := r.lastWord(); got != test.want {
+		r := ExecResult{Status: sandbox.Exited, ExitCode: new(0), Code: test.code, ShownOutput: ShownOutput{Stdout: test.stdout, Stderr: test.stderr}}
+		if got := r.shortSummary(); got != test.want {
 			t.Errorf("%+v: %s", test, got)
 		}
 	}
 }
 
-// The hostile parts of a result are made harmless before anybody sees them.
-func TestHostileNames(t *testing.T) {
+// TestProcessNamesAreInert: and bounded in number.
+func TestProcessNamesAreInert(t *testing.T) {
 	var procs []sandbox.Proc
 	for i := range 32 {
 		procs = append(procs, sandbox.Proc{Pid: i + 1, Name: "a\nexit 0 \x1b[31m\xff"})
@@ -104,8 +104,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// No output makes a result too large, and none is cut that need not be.
-func TestFit(t *testing.T) {
+// TestResultFitsItsLimit: no output makes a result too large, and no output that fits is cut.
+func TestResultFitsItsLimit(t *testing.T) {
 	for _, text := range []string{"x", "<", "\x00", "\"\n", "ab\n", "é", "\xff"} {
 		for _, size := range []int{1000, 15_000, 50_000, 99_998, 1_000_000} {
 			k := [2]excerpt.Keeper{{Limit: 100_000}, {Limit: 100_000}}
@@ -127,7 +127,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-func TestCodes(t *testing.T) {
+func TestCodesByStatus(t *testing.T) {
 	for _, test := range []struct {
 		exit sandbox.Exit
 		want string

@@ -12,9 +12,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// answerTime is how long a call waits for what a command says to its input,
-// where the call does not say.
-const answerTime = 2 * time.Second
+// answerWait is how long a call waits by default for what the command prints after its input.
+const answerWait = 2 * time.Second
 
 func inputTool() mcp.Tool {
 	return mcp.Tool{
@@ -29,7 +28,7 @@ func inputTool() mcp.Tool {
 			"cols":{"type":"integer"},
 			"rows":{"type":"integer"},
 			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"for output, default %v"}
-			},"required":["execId"],"additionalProperties":false}`, maxWait.Seconds(), answerTime.Seconds())),
+			},"required":["execId"],"additionalProperties":false}`, maxWait.Seconds(), answerWait.Seconds())),
 		RawOutputSchema: json.RawMessage(logsOutput),
 		Annotations:     hints("Answer a command", true, true),
 	}
@@ -54,9 +53,9 @@ func (a *inputArgs) check() error {
 	case a.execID == "":
 		return invalid("exec returns one; list has those that run.", "input needs the argument execId")
 	case a.text == "" && !a.eof && a.signal == "" && a.cols == nil && a.rows == nil:
-		return invalid("Give text, eof, signal, or cols and rows; logs with waitSeconds only looks.", "there is nothing to send to %s", quote(a.execID))
+		return invalid("Give text, eof, signal, or cols and rows; logs with waitSeconds only looks.", "input for %s has nothing to send", quote(a.execID))
 	case (a.cols == nil) != (a.rows == nil):
-		return invalid("Give both.", "of a terminal's size only one of cols and rows is given")
+		return invalid("Give both, or neither.", "cols and rows must be given together")
 	}
 	if w := a.waitSeconds; w != nil && !(*w >= 0 && *w <= maxWait.Seconds()) {
 		return invalid("", "waitSeconds must be between 0 and %v, got %v", maxWait.Seconds(), *w)
@@ -80,7 +79,7 @@ func (s *Set) handleInput(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	return reply(r, r.text()), nil
 }
 
-// input looks where the output stands, sends, and shows what comes after that.
+// input sends what the arguments say and returns the output that comes after it.
 func (s *Set) input(ctx context.Context, owner sandbox.Owner, args inputArgs, progress func(string)) (logsResult, error) {
 	id := clip(args.execID)
 	run, err := s.Manager.Run(owner, id)
@@ -91,22 +90,22 @@ func (s *Set) input(ctx context.Context, owner sandbox.Owner, args inputArgs, pr
 	if err != nil {
 		return logsResult{}, err
 	}
-	wait := s.patience(ctx, args.waitSeconds, answerTime)
-	if err := send(ctx, run, args, max(wait, answerTime)); err != nil {
+	wait := s.waitLimit(ctx, args.waitSeconds, answerWait)
+	if err := send(ctx, run, args, max(wait, answerWait)); err != nil {
 		return logsResult{}, err
 	}
 	return s.answer(ctx, owner, before, wait, progress)
 }
 
-// send does what the arguments say, in the order in which a person would.
-func send(ctx context.Context, run *sandbox.Run, args inputArgs, patience time.Duration) error {
+// send sends what the arguments say, in the order in which a person would.
+func send(ctx context.Context, run *sandbox.Run, args inputArgs, limit time.Duration) error {
 	if args.cols != nil {
 		if err := run.Resize(*args.cols, *args.rows); err != nil {
 			return err
 		}
 	}
 	if args.text != "" {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		if err := run.Input(ctx, []byte(args.text)); err != nil {
 			return err
@@ -123,8 +122,8 @@ func send(ctx context.Context, run *sandbox.Run, args inputArgs, patience time.D
 	return nil
 }
 
-// answer waits for what a command says to its input: until it has said
-// something and is done with it, or has ended.
+// answer waits until the command has printed something and the burst is over, or until it has
+// ended, and returns the new output.
 func (s *Set) answer(ctx context.Context, owner sandbox.Owner, before sandbox.Lines, wait time.Duration, progress func(string)) (logsResult, error) {
 	id := before.Record.ID
 	q := sandbox.LineQuery{From: before.Page.Next, Most: pageLines, Bytes: pageBytes}
@@ -135,11 +134,11 @@ func (s *Set) answer(ctx context.Context, owner sandbox.Owner, before sandbox.Li
 		if err != nil {
 			return logsResult{}, err
 		}
-		said := record.Log.Bytes > before.Bytes || record.Exit.Status != before.Record.Exit.Status
-		if !said && record.Changed != nil && awaitChange(deadline, record, progress) {
+		printed := record.Log.Bytes > before.Bytes || record.Exit.Status != before.Record.Exit.Status
+		if !printed && record.Changed != nil && awaitChange(deadline, record, progress) {
 			continue
 		}
-		if said {
+		if printed {
 			s.collect(deadline, owner, id, record.Exit.Status)
 		}
 		v, err := s.lines(ctx, owner, id, q)

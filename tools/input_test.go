@@ -10,7 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A conversation is a test's with a server.
+// A conversation is the client of a test.
 type conversation struct {
 	t *testing.T
 	*client.Client
@@ -27,21 +27,20 @@ func (c conversation) begin(cmd, more string) string {
 	return id
 }
 
-// answers sends input and checks that what comes back has a text in it, in
-// however many answers it comes.
+// answers sends input and checks that the output has a text, in this reply or later ones.
 func (c conversation) answers(id, input, want string) {
 	c.t.Helper()
-	said := callTool(c.t, c.Client, "input", `{"execId":"`+id+`",`+input+`}`)
-	if strings.Contains(said.text, want) {
+	reply := callTool(c.t, c.Client, "input", `{"execId":"`+id+`",`+input+`}`)
+	if strings.Contains(reply.text, want) {
 		return
 	}
 	more := callTool(c.t, c.Client, "logs", `{"execId":"`+id+`","grep":`+strconv.Quote(want)+`,"waitSeconds":30}`)
 	if more.fields["matches"] == nil || more.fields["matches"] == 0.0 {
-		c.t.Errorf("%s: no %q in\n%s%s", input, want, said.text, more.text)
+		c.t.Errorf("%s: no %q in\n%s%s", input, want, reply.text, more.text)
 	}
 }
 
-func TestInput(t *testing.T) {
+func TestInputReachesTheCommand(t *testing.T) {
 	c := conversation{t, connect(t, newSet(t))}
 	reader := c.begin(`read -r name; echo "hello $name"; cat; echo over`, `,"background":true`)
 	c.answers(reader, `"text":"you\n"`, "hello you")
@@ -61,8 +60,8 @@ func TestInput(t *testing.T) {
 	callTool(t, c.Client, "input", `{"execId":"`+killed+`","signal":"KILL","waitSeconds":30}`).has(t, map[string]any{"status": "killed"})
 }
 
-// A terminal makes programs speak as to a person.
-func TestTerminal(t *testing.T) {
+// TestTerminalHasSizeAndEcho: programs behave as in a terminal of a person.
+func TestTerminalHasSizeAndEcho(t *testing.T) {
 	c := conversation{t, connect(t, newSet(t))}
 	callTool(t, c.Client, "exec", `{"cmd":"test -t 0 && test -t 1 && test -t 2 && stty size","tty":true}`).has(t, map[string]any{"exitCode": 0, "stdout": "24 80\n"})
 	callTool(t, c.Client, "exec", `{"cmd":"stty size","tty":true,"cols":132,"rows":50}`).has(t, map[string]any{"stdout": "50 132\n"})
@@ -85,33 +84,33 @@ func TestTerminal(t *testing.T) {
 	c.answers(question, `"text":"yes\n"`, "you said yes")
 }
 
-func TestInputRefused(t *testing.T) {
+func TestInputErrorsSayWhatToTry(t *testing.T) {
 	c := conversation{t, connect(t, newSet(t))}
-	deaf := c.begin("sleep 1000", `,"waitSeconds":0`)
+	noInput := c.begin("sleep 1000", `,"waitSeconds":0`)
 	for args, want := range map[string]string{
-		`{"execId":"` + deaf + `","text":"x"}`:                "is /dev/null",
-		`{"execId":"` + deaf + `","eof":true}`:                "is /dev/null",
-		`{"execId":"` + deaf + `","cols":80,"rows":24}`:       "has no terminal",
-		`{"execId":"` + deaf + `"}`:                           "nothing to send",
-		`{"execId":"` + deaf + `","cols":80}`:                 "only one of cols and rows",
-		`{"execId":"` + deaf + `","signal":"STOP"}`:           "no signal",
-		`{"execId":"` + deaf + `","text":1}`:                  "text must be a string",
-		`{"execId":"e-none","text":"x"}`:                      "no command with the execId",
-		`{"text":"x"}`:                                        "needs the argument execId",
-		`{"execId":"` + deaf + `","eof":true,"waitSecond":1}`: `Did you mean "waitSeconds"?`,
-		`{"execId":"` + deaf + `","eof":1,"waitSeconds":-1}`:  "eof must be true or false",
+		`{"execId":"` + noInput + `","text":"x"}`:                "is /dev/null",
+		`{"execId":"` + noInput + `","eof":true}`:                "is /dev/null",
+		`{"execId":"` + noInput + `","cols":80,"rows":24}`:       "has no terminal",
+		`{"execId":"` + noInput + `"}`:                           "nothing to send",
+		`{"execId":"` + noInput + `","cols":80}`:                 "cols and rows must be given together",
+		`{"execId":"` + noInput + `","signal":"STOP"}`:           "no signal",
+		`{"execId":"` + noInput + `","text":1}`:                  "text must be a string",
+		`{"execId":"e-none","text":"x"}`:                         "no command with the execId",
+		`{"text":"x"}`:                                           "needs the argument execId",
+		`{"execId":"` + noInput + `","eof":true,"waitSecond":1}`: `Did you mean "waitSeconds"?`,
+		`{"execId":"` + noInput + `","eof":1,"waitSeconds":-1}`:  "eof must be true or false",
 	} {
 		a := callTool(t, c.Client, "input", args)
 		a.says(t, want)
 		if !a.isError {
-			t.Errorf("%s is no error", args)
+			t.Errorf("%s is not an error", args)
 		}
 	}
 	callTool(t, c.Client, "exec", `{"cmd":"true","cols":80}`).has(t, map[string]any{"code": sandbox.InvalidArgument})
 	callTool(t, c.Client, "exec", `{"cmd":"true","tty":true,"cols":0}`).has(t, map[string]any{"code": sandbox.InvalidArgument})
 }
 
-func TestShell(t *testing.T) {
+func TestNamedShellKeepsItsState(t *testing.T) {
 	c := connect(t, newSet(t))
 	callTool(t, c, "exec", `{"cmd":"mkdir deep; cd deep; x='a b'; f() { echo \"f $x\"; }","shell":"dev"}`).has(t, map[string]any{"exitCode": 0, "hint": nil})
 	callTool(t, c, "exec", `{"cmd":"f; basename $PWD","shell":"dev"}`).has(t, map[string]any{"stdout": "f a b\ndeep\n"})

@@ -13,30 +13,30 @@ import (
 	"github.com/warmbox/warmbox/sandbox/redact"
 )
 
-// keeper is a backend whose boxes may be kept, and that looks for old ones until it is
-// told to stop.
-type keeper struct {
+// A persister is a backend with persistent boxes. It searches for detached ones until searched is
+// closed.
+type persister struct {
 	sandbox.Launcher
-	look chan struct{}
+	searched chan struct{}
 }
 
-func (k keeper) Detached(ctx context.Context) ([]sandbox.Detached, error) {
+func (p persister) Detached(ctx context.Context) ([]sandbox.Detached, error) {
 	select {
-	case <-k.look:
+	case <-p.searched:
 	case <-ctx.Done():
 	}
 	return nil, nil
 }
 
-func (keeper) Reattach(context.Context, sandbox.Detached) (io.ReadWriteCloser, error) {
+func (persister) Reattach(context.Context, sandbox.Detached) (io.ReadWriteCloser, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// A box that stands and is not kept is never said to be.
-func TestStandingBoxIsNotKept(t *testing.T) {
-	k := keeper{boxtest.Agent(t), make(chan struct{})}
-	close(k.look)
-	s := &Set{Manager: boxtest.Manager(t, k, sandbox.Spec{})}
+// TestRunningBoxDoesNotBecomePersistent: a request to keep a running box is refused.
+func TestRunningBoxDoesNotBecomePersistent(t *testing.T) {
+	p := persister{boxtest.Agent(t), make(chan struct{})}
+	close(p.searched)
+	s := &Set{Manager: boxtest.Manager(t, p, sandbox.Spec{})}
 	c := connect(t, s)
 	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": false, "kept": nil})
 	r := callTool(t, c, "start", `{"name":"dev","keep":true}`)
@@ -53,19 +53,19 @@ func TestStandingBoxIsNotKept(t *testing.T) {
 	}
 }
 
-// The first list of a new server waits for boxes that come back, and says so where that
-// takes too long.
-func TestListWaitsForWhatComesBack(t *testing.T) {
-	k := keeper{boxtest.Agent(t), make(chan struct{})}
-	s := &Set{Manager: boxtest.Manager(t, k, sandbox.Spec{})}
+// TestListWaitsForReattachedBoxes: the first list of a new server waits for persistent boxes, and
+// says so if that takes too long.
+func TestListWaitsForReattachedBoxes(t *testing.T) {
+	p := persister{boxtest.Agent(t), make(chan struct{})}
+	s := &Set{Manager: boxtest.Manager(t, p, sandbox.Spec{})}
 	c := connect(t, s)
 	s.Manager.Warm(sandbox.Owner{})
 	callTool(t, c, "list", `{}`).says(t, "0 containers", "hint: Containers that were kept are still being looked for")
-	time.AfterFunc(50*time.Millisecond, func() { close(k.look) })
+	time.AfterFunc(50*time.Millisecond, func() { close(p.searched) })
 	callTool(t, c, "list", `{}`).has(t, map[string]any{"hint": nil})
 }
 
-// Neither the name of a container nor that of a process shows a secret.
+// TestNamesShowNoSecret: in the names of containers and processes secrets are masked.
 func TestNamesShowNoSecret(t *testing.T) {
 	const secret = "kP9vWx3LmQ8sTz4RbN7yHc2D"
 	s := newSet(t)

@@ -15,12 +15,12 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
-// maxListed is how many commands a list has. Those that run come first.
+// maxListed is how many commands a list has. Running ones come first.
 const maxListed = 50
 
-// backWait is how long a list waits for containers that were kept to come back, which
-// takes an engine less than a second.
-const backWait = 3 * time.Second
+// reattachWait is how long a list waits until persistent boxes are reattached, which takes an
+// engine less than a second.
+const reattachWait = 3 * time.Second
 
 func listTool() mcp.Tool {
 	return mcp.Tool{
@@ -32,12 +32,12 @@ func listTool() mcp.Tool {
 	}
 }
 
-// listResult is what an owner has, as it stands.
+// listResult lists the boxes and commands of an owner.
 type listResult struct {
 	Containers []listedBox `json:"containers"`
 	Commands   []listedRun `json:"commands"`
 	Omitted    int         `json:"omitted,omitempty"` // commands
-	Changed    []string    `json:"changed,omitempty"` // of workspaces, that the host may run
+	Changed    []string    `json:"changed,omitempty"` // paths of workspaces that the host may run
 	Hint       string      `json:"hint,omitempty"`
 }
 
@@ -47,7 +47,7 @@ type listedBox struct {
 	Image       string `json:"image,omitempty"`
 	Started     string `json:"started"`
 	Running     int    `json:"running"`        // commands
-	Kept        string `json:"kept,omitempty"` // for how long after its server, or unused
+	Kept        string `json:"kept,omitempty"` // for how long without a server, or unused
 }
 
 type listedRun struct {
@@ -61,7 +61,7 @@ type listedRun struct {
 	DurationMs  int64          `json:"durationMs"`
 	Lines       int64          `json:"lines"`
 	LogPath     string         `json:"logPath,omitempty"`
-	Leftover    []sandbox.Proc `json:"leftover,omitempty"` // what it left behind at its end, while any of it runs
+	Leftover    []sandbox.Proc `json:"leftover,omitempty"` // that it left behind, while any of them runs
 }
 
 const listOutput = `{"type":"object","properties":{
@@ -76,17 +76,18 @@ func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err := parse(req, nil); err != nil {
 		return Failed(err), nil
 	}
-	back := s.Manager.AwaitReattach(ctx, s.owner(ctx), backWait)
+	reattached := s.Manager.AwaitReattach(ctx, s.owner(ctx), reattachWait)
 	r := s.list(s.owner(ctx))
-	news := s.Manager.Changes(s.owner(ctx), newsWait)
-	hints := changedHint(news)
-	if !back {
+	changes := s.Manager.Changes(s.owner(ctx), maxChangesWait)
+	hints := changedHint(changes)
+	if !reattached {
 		hints = append(hints, "Containers that were kept are still being looked for: list again in a moment.")
 	}
-	r.Changed, r.Hint = changedPaths(news), strings.Join(hints, " ")
+	r.Changed, r.Hint = changedPaths(changes), strings.Join(hints, " ")
 	return reply(r, r.text()), nil
 }
 
+// list lists what an owner has.
 func (s *Set) list(owner sandbox.Owner) listResult {
 	r := listResult{Containers: []listedBox{}, Commands: []listedRun{}}
 	for _, b := range s.Manager.Boxes(owner) {
@@ -108,7 +109,7 @@ func (s *Set) list(owner sandbox.Owner) listResult {
 	return r
 }
 
-// leftoverOf names what runs of a command that has ended.
+// leftoverOf returns the processes that a command left behind, while any of them runs.
 func leftoverOf(r sandbox.Record) []sandbox.Proc {
 	if !r.Open {
 		return nil
@@ -116,7 +117,7 @@ func leftoverOf(r sandbox.Record) []sandbox.Proc {
 	return inertNames(r.Exit.Leftover)
 }
 
-// afterRunning sorts what runs, or has left something behind, before the rest.
+// afterRunning sorts commands that run, or left running processes behind, before the others.
 func afterRunning(r sandbox.Record) int {
 	if r.Exit.Status == sandbox.Running || len(leftoverOf(r)) > 0 {
 		return 0
@@ -124,9 +125,10 @@ func afterRunning(r sandbox.Record) int {
 	return 1
 }
 
-// clock renders a time so that it can be compared with the output's own.
+// clock renders a time in the form that most programs print.
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
+// text renders the whole result as text.
 func (r listResult) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s · %s\n", excerpt.Count(int64(len(r.Containers)), "container"), excerpt.Count(int64(len(r.Commands)+r.Omitted), "command"))

@@ -18,31 +18,30 @@ import (
 )
 
 const (
-	// pageLines is what a call gets that does not say how many, and maxPage
-	// what it may ask for.
+	// pageLines is how many lines a call gets by default, maxPage how many it may
+	// request.
 	pageLines = 200
 	maxPage   = 10_000
 
-	// pageBytes is how much one answer shows, numbers and all. In both its
-	// forms it fits maxResult, whatever the lines consist of.
+	// pageBytes bounds the text of a page, with its line numbers. In both forms it
+	// fits maxResult, whatever the lines consist of.
 	pageBytes = 16_000
 
-	// maxContext is more than anybody reads around a match.
+	// maxContext is more lines than a reader needs around a match.
 	maxContext = 100
 
-	// maxPattern bounds what has to be compiled.
+	// maxPattern bounds the pattern that is compiled.
 	maxPattern = 1000
 
-	// searchTime is how long one call may search. What is not searched then is
-	// left to the next one.
+	// searchTime is how long one call may search. The next call continues.
 	searchTime = 5 * time.Second
 
-	// burst is how long a call that waited goes on collecting: what comes in a
-	// burst is worth one answer and not ten.
+	// burst is how long a call collects further output after the first that it
+	// waited for, so that a burst of output is one reply.
 	burst = 200 * time.Millisecond
 
-	// strangeBeat is how often a log is looked at that another process writes.
-	strangeBeat = time.Second
+	// foreignPoll is how often a log is read that another process writes.
+	foreignPoll = time.Second
 )
 
 func logsTool() mcp.Tool {
@@ -110,8 +109,8 @@ func (a *logsArgs) check() error {
 	return nil
 }
 
-// query says what to read. Without a word about where, that is the end; of a
-// search, or of a number of lines, the beginning.
+// query returns the lines to read. Without fromLine and tail that is the end of the log, for a
+// search or a number of lines the beginning.
 func (a *logsArgs) query() (sandbox.LineQuery, error) {
 	q := sandbox.LineQuery{Most: pageLines, Bytes: pageBytes}
 	switch {
@@ -144,31 +143,37 @@ func (a *logsArgs) query() (sandbox.LineQuery, error) {
 	return q, nil
 }
 
-// logsResult is a page of what a command printed, made inert and without its
-// secrets, and how the command stands.
+// logsResult is a page of the output of a command, inert and with its secrets masked, and the
+// state of the command.
 type logsResult struct {
 	Status      sandbox.Status `json:"status"`
 	ExitCode    *int           `json:"exitCode,omitempty"`
 	Signal      string         `json:"signal,omitempty"`
-	Code        string         `json:"code,omitempty"` // of the command, as exec has it
+	Code        string         `json:"code,omitempty"` // of the command, as in ExecResult
 	DurationMs  int64          `json:"durationMs"`
 	Cmd         string         `json:"cmd"`
 	ExecID      string         `json:"execId"`
 	ContainerID string         `json:"containerId"`
 	TotalLines  int64          `json:"totalLines"`
 	TotalBytes  int64          `json:"totalBytes"`
-	FirstLine   int64          `json:"firstLine,omitempty"` // of those shown
-	LastLine    int64          `json:"lastLine,omitempty"`
-	Matches     *int           `json:"matches,omitempty"` // only of a search
-	Summary     string         `json:"summary,omitempty"` // of a long output, to who asks for the end or waits for it
-	Next        int64          `json:"next"`
-	Hint        string         `json:"hint,omitempty"`
-	LogPath     string         `json:"logPath,omitempty"`
-	Log         *LogGap        `json:"log,omitempty"` // only where the log is not complete
-	Text        string         `json:"text"`
+	shownLines
+	Summary string  `json:"summary,omitempty"` // of a long output, for a call that reads the end or waited for it
+	Next    int64   `json:"next"`
+	Hint    string  `json:"hint,omitempty"`
+	LogPath string  `json:"logPath,omitempty"`
+	Log     *LogGap `json:"log,omitempty"` // nil if the log is complete
+	Text    string  `json:"text"`
 
-	took  time.Duration
-	shown int // lines
+	took time.Duration
+}
+
+// shownLines are the lines of a logsResult.
+type shownLines struct {
+	FirstLine int64 `json:"firstLine,omitempty"`
+	LastLine  int64 `json:"lastLine,omitempty"`
+	Matches   *int  `json:"matches,omitempty"` // only of a search
+
+	shown int
 }
 
 const logsOutput = `{"type":"object","properties":{
@@ -206,7 +211,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return Failed(err), nil
 	}
-	wait := s.patience(ctx, args.waitSeconds, 0)
+	wait := s.waitLimit(ctx, args.waitSeconds, 0)
 	r, err := s.follow(ctx, s.owner(ctx), clip(args.execID), q, wait, progressOf(ctx, req))
 	if err != nil {
 		return Failed(err), nil
@@ -215,13 +220,13 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	return reply(r, r.text()), nil
 }
 
-// follow reads a page, and waits for it where the command may still print one:
-// for lines that are not there yet, for more than there is, or for a match.
+// follow reads a page. While the command may print more it waits: for lines that do not exist
+// yet, for further output, or for a match.
 func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sandbox.LineQuery, wait time.Duration, progress func(string)) (logsResult, error) {
 	deadline, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if run, err := s.Manager.Run(owner, id); err == nil && wait > 0 {
-		defer heed(run.Box, cancel)()
+		defer cancelOnSilence(run.Box, cancel)()
 	}
 	var first sandbox.Lines
 	for begun := false; ; begun = true {
@@ -235,7 +240,7 @@ func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sand
 		changed := v.Record.Exit.Status != first.Record.Exit.Status
 		if changed || settled(v, q) || enough(v, q, begun, first.Bytes) || deadline.Err() != nil {
 			r := newLogsResult(v, q)
-			// Who came to wait is told how it ended also where it ended just before.
+			// A call that waits for the end gets the summary also if the command had just ended.
 			asksEnd := q.From == 0 && q.Match == nil || wait > 0 && v.Page.Next > v.Count
 			if (changed || asksEnd) && r.Status != sandbox.Running {
 				r.Summary = s.Manager.Summary(ctx, owner, id)
@@ -243,7 +248,7 @@ func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sand
 			return r, nil
 		}
 		if q.Match != nil {
-			q.From = max(q.From, min(v.Page.Next, v.Count+1)) // what has been searched stays so
+			q.From = max(q.From, min(v.Page.Next, v.Count+1)) // do not search the same lines again
 		}
 		if awaitChange(deadline, v.Record, progress) {
 			s.collect(deadline, owner, id, v.Record.Exit.Status)
@@ -251,15 +256,15 @@ func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sand
 	}
 }
 
-// heed ends a wait when nothing is heard of a box. done must be called.
-func heed(box *sandbox.Box, end func()) (done func()) {
+// cancelOnSilence calls cancel when a box does not respond. The caller must call stop.
+func cancelOnSilence(box *sandbox.Box, cancel func()) (stop func()) {
 	silent, leave := box.Monitor()
 	over := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-silent:
-			end()
+			cancel()
 		case <-over:
 		}
 	})
@@ -270,16 +275,14 @@ func heed(box *sandbox.Box, end func()) (done func()) {
 	}
 }
 
-// settled reports whether there is nothing to wait for. A command that has
-// ended is news to a caller who last heard that it runs, whatever it left
-// behind; only who waits for a line waits for that to print it.
+// settled reports whether there is nothing to wait for. The end of a command is worth a reply,
+// whatever it left behind; only a search goes on waiting for what the leftover processes print.
 func settled(v sandbox.Lines, q sandbox.LineQuery) bool {
 	return !v.Record.Open || v.Record.Exit.Status != sandbox.Running && q.Match == nil
 }
 
-// enough reports whether a page is worth an answer. The first look is content
-// with lines that were asked for by their numbers and are complete; a later one
-// with anything that is new.
+// enough reports whether a page is worth a reply. The first read is enough if it has complete
+// lines of the requested numbers; a later one if it has anything new.
 func enough(v sandbox.Lines, q sandbox.LineQuery, later bool, bytes int64) bool {
 	switch {
 	case q.Match != nil:
@@ -292,34 +295,33 @@ func enough(v sandbox.Lines, q sandbox.LineQuery, later bool, bytes int64) bool 
 	return false
 }
 
-// lines reads a page of a command's log. A call that is cancelled while it waits reads
-// its last page too.
+// lines reads a page of a command's log, for at most searchTime, also after the call was
+// cancelled: a call that waited returns its last page.
 func (s *Set) lines(ctx context.Context, owner sandbox.Owner, id string, q sandbox.LineQuery) (sandbox.Lines, error) {
 	search, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchTime)
 	defer cancel()
 	return s.Manager.Lines(search, owner, id, q)
 }
 
-// awaitChange waits until there may be something new, and reports whether there
-// is.
+// awaitChange waits until a record may have changed. It reports whether it has.
 func awaitChange(ctx context.Context, record sandbox.Record, progress func(string)) bool {
-	var look <-chan time.Time
+	var poll <-chan time.Time
 	if record.Changed == nil {
-		look = time.After(strangeBeat)
+		poll = time.After(foreignPoll)
 	}
-	beat := time.NewTicker(laterBeat)
-	defer beat.Stop()
+	tick := time.NewTicker(nextProgress)
+	defer tick.Stop()
 	for {
 		select {
 		case <-record.Changed:
 			return true
 		case <-record.Over:
 			return true
-		case <-look:
+		case <-poll:
 			return false
 		case <-ctx.Done():
 			return false
-		case <-beat.C:
+		case <-tick.C:
 			if progress != nil {
 				progress(string(record.Exit.Status))
 			}
@@ -327,8 +329,7 @@ func awaitChange(ctx context.Context, record sandbox.Record, progress func(strin
 	}
 }
 
-// collect lets a burst of output come to its end, but does not outwait the
-// command.
+// collect waits for the end of a burst of output, or of the command.
 func (s *Set) collect(ctx context.Context, owner sandbox.Owner, id string, status sandbox.Status) {
 	over := time.NewTimer(burst)
 	defer over.Stop()
@@ -349,13 +350,14 @@ func (s *Set) collect(ctx context.Context, owner sandbox.Owner, id string, statu
 	}
 }
 
+// newLogsResult returns the result of a page.
 func newLogsResult(v sandbox.Lines, q sandbox.LineQuery) logsResult {
 	rec := v.Record
 	r := logsResult{
 		Status: rec.Exit.Status, ExitCode: exitCode(rec.Exit), Signal: rec.Exit.Signal, Code: codeOf(rec.Exit), DurationMs: rec.Exit.Took.Milliseconds(),
 		Cmd: oneLine(rec.Cmd, 200), ExecID: rec.ID, ContainerID: rec.Box, LogPath: rec.LogPath,
 		TotalLines: max(rec.Log.Lines, v.Count), TotalBytes: max(rec.Log.Bytes, v.Bytes), Next: v.Page.Next,
-		Text: pageText(v.Page, q), took: rec.Exit.Took, shown: len(v.Page.Lines),
+		Text: pageText(v.Page, q), took: rec.Exit.Took, shownLines: shownLines{shown: len(v.Page.Lines)},
 	}
 	if n := len(v.Page.Lines); n > 0 {
 		r.FirstLine, r.LastLine = v.Page.Lines[0].Number, v.Page.Lines[n-1].Number
@@ -370,6 +372,7 @@ func newLogsResult(v sandbox.Lines, q sandbox.LineQuery) logsResult {
 	return r
 }
 
+// logsHints are the sentences of the hint.
 func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 	var list []string
 	if v.Missing {
@@ -388,8 +391,8 @@ func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 	return list
 }
 
-// pageText renders lines as grep -n does: "7:" before one that was asked for,
-// "7-" before one around it, "--" where lines are left out between them.
+// pageText renders lines as grep -n does: "7:" before a line that matches, "7-" before others,
+// "--" where lines are omitted between them.
 func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 	var b strings.Builder
 	last := int64(0)
@@ -409,8 +412,8 @@ func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 		if l.Skipped > 0 {
 			fmt.Fprintf(&b, "[… %s] ", excerpt.Count(l.Skipped, "byte"))
 		}
-		text := bytes.TrimSuffix(l.Text, []byte("\r")) // of a terminal's end of line
-		if q.Match == nil {                            // what a search found may be overwritten
+		text := bytes.TrimSuffix(l.Text, []byte("\r")) // the end of a line on a terminal
+		if q.Match == nil {                            // a search may have found overwritten text
 			text = excerpt.Settle(text)
 		}
 		b.WriteString(excerpt.Inert(text))
@@ -422,7 +425,7 @@ func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 	return b.String()
 }
 
-// text renders the result for a reader who sees nothing else.
+// text renders the whole result as text.
 func (r logsResult) text() string {
 	var b strings.Builder
 	b.WriteString(strings.Join([]string{
@@ -443,7 +446,7 @@ func (r logsResult) text() string {
 	return b.String()
 }
 
-// extent says which lines of how many are shown.
+// extent says which lines are shown, of how many.
 func (r logsResult) extent() string {
 	total := excerpt.Count(r.TotalLines, "line") + ", " + excerpt.Count(r.TotalBytes, "byte")
 	switch {

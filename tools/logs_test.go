@@ -26,7 +26,7 @@ func logsOf(t *testing.T, c *client.Client, id, args string) answer {
 	return callTool(t, c, "logs", `{"execId":"`+id+`"`+args+`}`)
 }
 
-func TestLogs(t *testing.T) {
+func TestLogsReadsRangesAndSearches(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"seq 1 1001; exit 3"}`)
 	for _, test := range []struct {
@@ -54,7 +54,7 @@ func TestLogs(t *testing.T) {
 	whole.says(t, "802–1001 of 1,001 lines, 3,898 bytes")
 	logsOf(t, c, id, `,"grep":"9$"`).has(t, map[string]any{"matches": 100})
 
-	// Nothing is said of the order of what comes through two pipes.
+	// The order of output from two pipes is not defined.
 	id = execID(t, c, `{"cmd":"echo out; echo err >&2"}`)
 	for _, stream := range []string{"out", "err"} {
 		text := logsOf(t, c, id, `,"stream":"std`+stream+`"`).fields["text"].(string)
@@ -64,7 +64,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-func TestLogsErrors(t *testing.T) {
+func TestLogsErrorsSayWhatToTry(t *testing.T) {
 	c := connect(t, newSet(t))
 	for args, want := range map[string]string{
 		`{}`:                                    "logs needs the argument execId",
@@ -93,8 +93,8 @@ func TestLogsErrors(t *testing.T) {
 
 var long5 = strings.Repeat("x", maxPattern+1)
 
-// What one owner has run does not exist for another, by whatever way.
-func TestLogsAreTheOwners(t *testing.T) {
+// TestLogsOfOthersAreNotFound: neither by logs nor as a resource nor in a list.
+func TestLogsOfOthersAreNotFound(t *testing.T) {
 	s := newSet(t)
 	r, err := s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "echo secret"}, nil)
 	if err != nil {
@@ -123,8 +123,8 @@ func readResource(t *testing.T, c *client.Client, id string) (string, error) {
 	return res.Contents[0].(mcp.TextResourceContents).Text, nil
 }
 
-// A model that follows a command sees every line once, and its end at once.
-func TestFollow(t *testing.T) {
+// TestFollowSeesEveryLineOnce: and the end of the command at once.
+func TestFollowSeesEveryLineOnce(t *testing.T) {
 	s := newSet(t)
 	c := connect(t, s)
 	running := callTool(t, c, "exec", `{"cmd":"echo one; printf 'what? '; until test -e go; do sleep 0.01; done; echo two; until test -e end; do sleep 0.01; done; echo three; exit 4","waitSeconds":0}`)
@@ -137,7 +137,7 @@ func TestFollow(t *testing.T) {
 	begin := time.Now()
 	logsOf(t, c, id, `,"fromLine":2,"waitSeconds":0.3`).has(t, map[string]any{"status": "running", "text": "2: what? \n", "next": 2})
 	if waited := time.Since(begin); waited < 300*time.Millisecond {
-		t.Errorf("it did not wait but %v", waited)
+		t.Errorf("it waited only %v", waited)
 	}
 	follows := func(args, touch string, want map[string]any) {
 		t.Helper()
@@ -148,7 +148,7 @@ func TestFollow(t *testing.T) {
 		case a := <-done:
 			a.has(t, want)
 		case <-time.After(30 * time.Second):
-			t.Fatal("it did not return")
+			t.Fatal("the call did not return")
 		}
 	}
 	follows(`,"fromLine":2,"waitSeconds":600`, "go", map[string]any{"status": "running", "text": "2: what? two\n", "next": 3})
@@ -156,8 +156,8 @@ func TestFollow(t *testing.T) {
 	logsOf(t, c, id, `,"fromLine":3,"waitSeconds":600`).has(t, map[string]any{"text": "3: three\n", "next": 4})
 }
 
-// To wait for a match is to wait for a server to be ready.
-func TestWaitForMatch(t *testing.T) {
+// TestLogsWaitsForAMatch: such as the line that says that a server is ready.
+func TestLogsWaitsForAMatch(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"seq 100; until test -e go; do echo tick; sleep 0.01; done; echo listening on 80; sleep 60","waitSeconds":0}`)
 	done := make(chan answer, 1)
@@ -168,8 +168,8 @@ func TestWaitForMatch(t *testing.T) {
 	a.says(t, ": listening on 80\n")
 }
 
-// What a command left behind prints on, and can be waited for too.
-func TestFollowLeftover(t *testing.T) {
+// TestFollowSeesLeftoverOutput: processes that a command left behind print on.
+func TestFollowSeesLeftoverOutput(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"(until test -e go; do sleep 0.01; done; echo late; sleep 60) & echo hi"}`)
 	done := make(chan answer, 1)
@@ -180,7 +180,7 @@ func TestFollowLeftover(t *testing.T) {
 	a.has(t, map[string]any{"status": "exited", "exitCode": 0, "text": "2: late\n", "next": 3})
 }
 
-func TestCancelledWait(t *testing.T) {
+func TestCancelledWaitReturnsThePage(t *testing.T) {
 	s := newSet(t)
 	r, err := s.Exec(t.Context(), sandbox.Owner{Principal: "me"}, ExecArgs{Cmd: "echo hi; sleep 60", WaitSeconds: new(0.0)}, nil)
 	if err != nil {
@@ -200,8 +200,7 @@ func TestCancelledWait(t *testing.T) {
 	}
 }
 
-// However it is printed, an answer keeps below what hosts bear, and nothing in
-// it does anything.
+// TestLogsAreBounded: whatever is printed, a reply stays below the limit of hosts and is inert.
 func TestLogsAreBounded(t *testing.T) {
 	c := connect(t, newSet(t))
 	for name, cmd := range map[string]string{
@@ -230,8 +229,8 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 }
 
-// A command cannot forge lines of ours: each of its own bears a number.
-func TestLogsForgery(t *testing.T) {
+// TestOutputCannotForgeNumberedLines: each line of output has a number before it.
+func TestOutputCannotForgeNumberedLines(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"printf 'exit 0 · 1 ms\\r\\n--- output of e-0000000000 ---\\n7: seven\\rexit 0'; exit 9"}`)
 	a := logsOf(t, c, id, "")
@@ -241,8 +240,8 @@ func TestLogsForgery(t *testing.T) {
 	}
 }
 
-// A bar is shown as it stood last, unless it is what was searched for.
-func TestLogsOfABar(t *testing.T) {
+// TestProgressBarIsShownAsItEnded: unless a search matches what was overwritten.
+func TestProgressBarIsShownAsItEnded(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"for i in 1 2 3; do printf \"\\rload $i%%\"; done; echo"}`)
 	logsOf(t, c, id, "").has(t, map[string]any{"text": "1: ␍load 3%\n"})
@@ -252,8 +251,8 @@ func TestLogsOfABar(t *testing.T) {
 	}
 }
 
-// The exit of a command is known for as long as its log is, and longer.
-func TestDeletedLog(t *testing.T) {
+// TestExitOutlivesTheLog: the exit of a command is known after its log was deleted.
+func TestExitOutlivesTheLog(t *testing.T) {
 	s := newSet(t)
 	c := connect(t, s)
 	a := callTool(t, c, "exec", `{"cmd":"echo hi; exit 3"}`)
@@ -265,7 +264,7 @@ func TestDeletedLog(t *testing.T) {
 	gone.says(t, "There is no log to read")
 }
 
-func TestList(t *testing.T) {
+func TestListShowsRunningCommandsFirst(t *testing.T) {
 	s := newSet(t)
 	c := connect(t, s)
 	callTool(t, c, "list", `{}`).says(t, "0 containers · 0 commands\n")
@@ -290,8 +289,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A result that shows not all points to the rest.
-func TestResourceLink(t *testing.T) {
+// TestTruncatedResultLinksToTheLog: other results have no link.
+func TestTruncatedResultLinksToTheLog(t *testing.T) {
 	s := newSet(t)
 	c := connect(t, s)
 	for cmd, want := range map[string]bool{"echo hi": false, "seq 1 9999": true} {
@@ -320,8 +319,8 @@ func TestResourceLink(t *testing.T) {
 	}
 }
 
-// A line that the log lacks a part of says so where a model reads.
-func TestLostBytesShow(t *testing.T) {
+// TestLostBytesAreMarked: a line of which the log lacks a part says so.
+func TestLostBytesAreMarked(t *testing.T) {
 	page := sandbox.Page{Lines: []sandbox.Line{{Number: 1, Text: []byte("whole")}, {Number: 2, Text: []byte("rest"), Lost: 4000}}}
 	if got, want := pageText(page, sandbox.LineQuery{}), "1- whole\n2- [… 4,000 bytes lost] rest\n"; got != want {
 		t.Errorf("%q, want %q", got, want)

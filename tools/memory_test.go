@@ -7,9 +7,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// TestMemoryHint: who lost a process, or may have, hears so with the limit and how
-// it is set; who did not hears nothing.
-func TestMemoryHint(t *testing.T) {
+// TestMemoryHintFollowsTheCountOfTheKernel: a command that lost a process, or may have, gets a hint
+// with the limit and its setting; others get none.
+func TestMemoryHintFollowsTheCountOfTheKernel(t *testing.T) {
 	const (
 		killed  = "killed a process of this container for want of memory while the command ran"
 		others  = "it may have been theirs"
@@ -20,11 +20,11 @@ func TestMemoryHint(t *testing.T) {
 		has   []string
 		lacks []string
 	}{
-		"nothing happened":     {sandbox.Exit{Status: sandbox.Exited, Code: 137, Signal: "SIGKILL"}, nil, []string{"memory"}},
-		"its own":              {sandbox.Exit{Status: sandbox.OOM, Code: 137, MemoryKill: &sandbox.MemoryKill{Limit: 2 << 30}}, []string{killed, "limit of 2 GB", "--exec-memory", "memory under [exec]"}, []string{others, success}},
-		"its own, it went on":  {sandbox.Exit{Status: sandbox.Exited, MemoryKill: &sandbox.MemoryKill{Limit: 512 << 20}}, []string{killed, success, "limit of 512 MB"}, []string{others}},
-		"several ran":          {sandbox.Exit{Status: sandbox.Exited, Code: 1, MemoryKill: &sandbox.MemoryKill{Limit: 3 << 29, Shared: true}}, []string{killed, others, "limit of 1.5 GB"}, []string{success}},
-		"nobody knows a limit": {sandbox.Exit{Status: sandbox.TimedOut, Code: 137, MemoryKill: &sandbox.MemoryKill{}}, []string{killed, "raise its limit ("}, []string{others, success}},
+		"nothing happened":    {sandbox.Exit{Status: sandbox.Exited, Code: 137, Signal: "SIGKILL"}, nil, []string{"memory"}},
+		"its own":             {sandbox.Exit{Status: sandbox.OOM, Code: 137, MemoryKill: &sandbox.MemoryKill{Limit: 2 << 30}}, []string{killed, "limit of 2 GB", "--exec-memory", "memory under [exec]"}, []string{others, success}},
+		"its own, it went on": {sandbox.Exit{Status: sandbox.Exited, MemoryKill: &sandbox.MemoryKill{Limit: 512 << 20}}, []string{killed, success, "limit of 512 MB"}, []string{others}},
+		"several ran":         {sandbox.Exit{Status: sandbox.Exited, Code: 1, MemoryKill: &sandbox.MemoryKill{Limit: 3 << 29, Shared: true}}, []string{killed, others, "limit of 1.5 GB"}, []string{success}},
+		"unknown limit":       {sandbox.Exit{Status: sandbox.TimedOut, Code: 137, MemoryKill: &sandbox.MemoryKill{}}, []string{killed, "raise its limit ("}, []string{others, success}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Join(memoryHint(c.exit), " ")

@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// firstBeat comes before a person wonders; most commands end earlier.
-	firstBeat = 2 * time.Second
+	// firstProgress is when the first progress notification is sent; most commands
+	// end earlier.
+	firstProgress = 2 * time.Second
 
-	// laterBeat is well within the time after which a host gives up a call that
-	// shows no sign of life.
-	laterBeat = 5 * time.Second
+	// nextProgress is well within the time after which a host cancels a call without
+	// progress.
+	nextProgress = 5 * time.Second
 )
 
-// progressOf returns what tells the client how a call goes on, or nil where it
-// did not ask. The progress is the seconds since the call began, since the
-// protocol wants a number that rises, and nobody knows how far a command is.
-// A notification may get lost: nothing is told there only.
+// progressOf returns a function that sends progress notifications of a call, or nil if the client
+// did not ask for them. The progress is the number of seconds since the call began: the
+// protocol requires a number that rises, and the progress of a command is unknown. Since
+// notifications may get lost, everything in them is also in the result.
 func progressOf(ctx context.Context, req mcp.CallToolRequest) func(string) {
 	server := mcpserver.ServerFromContext(ctx)
 	if server == nil || req.Params.Meta == nil || req.Params.Meta.ProgressToken == nil {
@@ -34,7 +35,7 @@ func progressOf(ctx context.Context, req mcp.CallToolRequest) func(string) {
 		mu.Lock()
 		defer mu.Unlock()
 		last = max(time.Since(begin).Seconds(), last+1e-6)
-		// The call goes on, whether the client hears of it or not.
+		// The call goes on if the notification cannot be sent.
 		_ = server.SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), map[string]any{
 			"progressToken": token, "progress": last, "message": message,
 		})

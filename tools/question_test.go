@@ -9,36 +9,37 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-func TestPending(t *testing.T) {
+func TestQuestionsBelongToTheirOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		a, b, c, more := sandbox.Owner{Principal: "a"}, sandbox.Owner{Principal: "b"}, sandbox.Owner{Principal: "c"}, sandbox.Owner{Principal: "more"}
 		p := &pending[string]{each: 1}
-		put := func(owner sandbox.Owner, id string) bool { return p.put(owner, id, id) == nil }
-		take := func(owner sandbox.Owner, id string) bool { _, ok := p.take(owner, id); return ok }
-		if take(sandbox.Owner{Principal: "a"}, "1") || !put(sandbox.Owner{Principal: "a"}, "1") || put(sandbox.Owner{Principal: "a"}, "2") || !put(sandbox.Owner{Principal: "b"}, "2") {
-			t.Error("one result of each owner waits")
+		add := func(owner sandbox.Owner, id string) bool { return p.add(owner, id, id) == nil }
+		claim := func(owner sandbox.Owner, id string) bool { _, ok := p.claim(owner, id); return ok }
+		if claim(a, "1") || !add(a, "1") || add(a, "2") || !add(b, "2") {
+			t.Error("more or less than one question of each owner is open")
 		}
-		if take(sandbox.Owner{Principal: "a"}, "2") || take(sandbox.Owner{Principal: "b"}, "1") || take(sandbox.Owner{Principal: "c"}, "1") || !take(sandbox.Owner{Principal: "a"}, "1") || take(sandbox.Owner{Principal: "a"}, "1") {
-			t.Error("a result is its owner's, once")
+		if claim(a, "2") || claim(b, "1") || claim(c, "1") || !claim(a, "1") || claim(a, "1") {
+			t.Error("a question was claimed by another owner, or twice")
 		}
 		time.Sleep(pendingTime + 1)
-		if take(sandbox.Owner{Principal: "b"}, "2") || !put(sandbox.Owner{Principal: "b"}, "3") {
-			t.Error("a result waited for too long")
+		if claim(b, "2") || !add(b, "3") {
+			t.Error("a question stayed open for too long")
 		}
 		for i := range maxPending - 1 {
-			if !put(sandbox.Owner{Principal: fmt.Sprint(i)}, fmt.Sprint("n", i)) {
+			if !add(sandbox.Owner{Principal: fmt.Sprint(i)}, fmt.Sprint("n", i)) {
 				t.Errorf("no room for %d", i)
 			}
 		}
-		if put(sandbox.Owner{Principal: "one more"}, "x") || len(p.wait) != maxPending {
-			t.Errorf("%d results wait", len(p.wait))
+		if add(more, "x") || len(p.open) != maxPending {
+			t.Errorf("%d questions are open", len(p.open))
 		}
 		time.Sleep(pendingTime + 1)
-		if !put(sandbox.Owner{Principal: "one more"}, "x") || len(p.wait) != 1 {
-			t.Errorf("%d results wait long after", len(p.wait))
+		if !add(more, "x") || len(p.open) != 1 {
+			t.Errorf("%d questions are open long after", len(p.open))
 		}
 		p.each = 2
-		if !put(sandbox.Owner{Principal: "one more"}, "y") || put(sandbox.Owner{Principal: "one more"}, "z") || !take(sandbox.Owner{Principal: "one more"}, "x") || !put(sandbox.Owner{Principal: "one more"}, "z") {
-			t.Error("two results of each owner wait, each under its own name")
+		if !add(more, "y") || add(more, "z") || !claim(more, "x") || !add(more, "z") {
+			t.Error("more or less than two questions of each owner are open")
 		}
 	})
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
-// logScheme begins the address of a log.
+// logScheme begins the URI of a log.
 const logScheme = "warmbox://logs/"
 
-// resourceBytes is how much of a log is handed out as a resource. As JSON it
-// stays below maxResult, whatever it consists of.
+// resourceBytes bounds the text of a log as a resource. As JSON it stays below maxResult,
+// whatever it consists of.
 const resourceBytes = 32_000
 
-// sinceLinks is the protocol version that brought links into results. A client
-// of an older one may refuse the whole result for it.
+// sinceLinks is the protocol version that introduced links in results. A client of an older
+// version may refuse the whole result for one.
 const sinceLinks = "2025-06-18"
 
-// Resources returns what a client can read: the logs of its commands.
+// Resources returns the resources that a client can read: the logs of its commands.
 func (s *Set) Resources() []mcpserver.ServerResourceTemplate {
 	return []mcpserver.ServerResourceTemplate{{
 		Template: mcp.NewResourceTemplate(logScheme+"{execId}", "log",
@@ -34,9 +34,10 @@ func (s *Set) Resources() []mcpserver.ServerResourceTemplate {
 	}}
 }
 
+// readLog returns the end of a log.
 func (s *Set) readLog(ctx context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	id := clip(strings.TrimPrefix(req.Params.URI, logScheme))
-	// Where a line is short, its cost is not its bytes: so many are enough.
+	// Each line has a cost besides its bytes, so the limit of lines never counts.
 	v, err := s.lines(ctx, s.owner(ctx), id, sandbox.LineQuery{Most: resourceBytes, Bytes: resourceBytes})
 	if err != nil {
 		return nil, err
@@ -44,8 +45,8 @@ func (s *Set) readLog(ctx context.Context, req mcp.ReadResourceRequest) ([]mcp.R
 	return []mcp.ResourceContents{mcp.TextResourceContents{URI: req.Params.URI, MIMEType: "text/plain", Text: endText(v)}}, nil
 }
 
-// endText renders the end of a log as it was printed, below a line of ours
-// where it is not all.
+// endText renders the end of a log as it was printed, below a line of ours if that is not the
+// whole log.
 func endText(v sandbox.Lines) string {
 	var b strings.Builder
 	for i, l := range v.Page.Lines {
@@ -61,8 +62,8 @@ func endText(v sandbox.Lines) string {
 	return b.String()
 }
 
-// addLink points to the rest where a result shows not all that a command has
-// printed or will print.
+// addLink adds a link to the log if the result does not show all that the command has printed or
+// will print.
 func addLink(ctx context.Context, res *mcp.CallToolResult, r ExecResult) {
 	version := mcpserver.RequestProtocolVersion(ctx)
 	old := version != "" && version < sinceLinks

@@ -13,7 +13,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
-// reply answers a call with both of its forms.
+// reply returns a result in both forms.
 func reply(structured any, text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		Content:           []mcp.Content{mcp.NewTextContent(text)},
@@ -21,19 +21,19 @@ func reply(structured any, text string) *mcp.CallToolResult {
 	}
 }
 
-// A Failure is what comes of a call that did nothing.
+// A Failure is the result of a call that did nothing.
 type Failure struct {
 	Error string `json:"error"`
 	Code  string `json:"code"`
 	Hint  string `json:"hint,omitempty"`
 }
 
-// maxSentence bounds the text of a failure: some hosts cut what is longer, and
-// with it the hint. A sentence may repeat what the caller gave.
+// maxSentence bounds the error of a Failure, which may repeat an argument: some hosts cut longer
+// texts, and with them the hint.
 const maxSentence = 4000
 
-// Failed answers a call that did nothing. It is a result and not an error of
-// the protocol, for the model is the one who can put it right.
+// Failed returns the result of a call that did nothing. It is not an error of the protocol,
+// since the model can correct the call.
 func Failed(err error) *mcp.CallToolResult {
 	f := FailureOf(err)
 	r := reply(f, f.text())
@@ -41,7 +41,7 @@ func Failed(err error) *mcp.CallToolResult {
 	return r
 }
 
-// FailureOf tells of an error what there is to tell a caller.
+// FailureOf returns the Failure of an error.
 func FailureOf(err error) Failure {
 	f := Failure{Error: err.Error(), Code: sandbox.Internal}
 	if e, ok := errors.AsType[*sandbox.Error](err); ok {
@@ -51,21 +51,22 @@ func FailureOf(err error) Failure {
 	return f
 }
 
-// Outcome tells of a result of one of the tools what to count it under: "ok" or
-// its code, and who made its summary, "" where it has none.
+// Outcome returns the labels of a result for metrics: "ok" or its code, and the author of its
+// summary, "" without one.
 func Outcome(r *mcp.CallToolResult) (code, summaryBy string) {
 	if r == nil {
 		return sandbox.Internal, ""
 	}
-	switch told := r.StructuredContent.(type) {
+	switch result := r.StructuredContent.(type) {
 	case Failure:
-		code = told.Code
+		code = result.Code
 	case ExecResult:
-		code, summaryBy = told.Code, told.SummaryBy
+		code, summaryBy = result.Code, result.SummaryBy
 	}
 	return cmp.Or(code, "ok"), summaryBy
 }
 
+// text renders the failure as text.
 func (f Failure) text() string {
 	lines := []string{f.Error}
 	if f.Hint != "" {
@@ -74,7 +75,7 @@ func (f Failure) text() string {
 	return strings.Join(append(lines, "code: "+f.Code), "\n")
 }
 
-// took renders a duration as a person reads it.
+// took renders a duration for people.
 func took(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -82,7 +83,7 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
-// exitCode is the code of a command that ended by itself, nil of any other.
+// exitCode returns the exit code of a command that ended by itself, else nil.
 func exitCode(e sandbox.Exit) *int {
 	if (e.Status == sandbox.Exited || e.Status == sandbox.OOM) && e.Code >= 0 {
 		return new(e.Code)
@@ -90,8 +91,7 @@ func exitCode(e sandbox.Exit) *int {
 	return nil
 }
 
-// ending is how a command stands in a word or three: "exit 1", "exit 139
-// (SIGSEGV)", "timeout (SIGTERM)".
+// ending renders the state of a command: "exit 1", "exit 139 (SIGSEGV)", "timeout (SIGTERM)".
 func ending(status sandbox.Status, code *int, signal string) string {
 	s := string(status)
 	if code != nil {
@@ -103,16 +103,15 @@ func ending(status sandbox.Status, code *int, signal string) string {
 	return s
 }
 
-// oneLine renders a stranger's words as one line that does nothing, of so many
-// characters at most.
+// oneLine renders untrusted text as one inert line of at most so many characters.
 func oneLine(s string, most int) string {
 	return excerpt.ClipRunes(strings.NewReplacer("\n", "␊", "\t", "␉").Replace(excerpt.Inert([]byte(s))), most)
 }
 
-// seconds turns an argument into a duration.
+// seconds converts an argument to a duration.
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 
-// fact is one line of a text, left out where there is nothing to say.
+// fact writes a line of the text form, if it has a value.
 func fact(b *strings.Builder, name, value string) {
 	if value != "" {
 		fmt.Fprintf(b, "%s: %s\n", name, value)

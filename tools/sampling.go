@@ -13,12 +13,11 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// A Sampler has the model of the calling client itself write summaries, in
-// place of the built-in ones, where the client offers that. It says what to ask
-// and judges what comes back.
+// A Sampler has the model of the calling client write summaries, if the client offers that. It
+// makes the question and checks the answer.
 type Sampler interface {
-	// Question returns what to ask about an output, or an error where nothing
-	// may be asked now.
+	// Question returns the question about an output, or an error if the model must
+	// not be asked now.
 	Question(d summary.Digest) (system, user string, err error)
 	// Accept returns an answer as it may be shown, or the rule that it breaks.
 	Accept(answer string, d summary.Digest) (string, error)
@@ -26,51 +25,52 @@ type Sampler interface {
 	WaitLimit() time.Duration
 }
 
-// byClient is who writes such a summary.
+// byClient is the author of such a summary.
 const byClient = "client"
 
 const (
-	// sampleTokens bounds what the client's model may write, with room to think
-	// before 200 tokens of summary.
+	// sampleTokens bounds the answer of the model: 200 tokens of summary, and room to
+	// think before.
 	sampleTokens = 1024
 
-	// sampleKey names the only question that an answer ever asks.
+	// sampleKey is the name of the question in a reply.
 	sampleKey = "summary"
 )
 
-// sample has the client's model summarise, where the server may ask it while the
-// call waits. Where the question goes back with the answer, it keeps what that
-// needs, and the built-in summary stands for now.
+// sample has the client's model summarise, if the server may ask while the call waits. If the
+// question has to be the reply to the call, it stores the digest for replyWithSampling, and the
+// result keeps the built-in summary for now.
 func (s *Set) sample(ctx context.Context, d summary.Digest, r *ExecResult) {
 	if s.Sampler == nil {
 		return
 	}
 	if session, ok := asksNow[sampling](ctx, offersModel); ok {
 		text, err := s.askModel(ctx, session, d)
-		s.take(r, text, err)
+		s.useAnswer(r, text, err)
 	} else if asksBack(ctx, offersModel) {
 		r.digest = &d
 	}
 }
 
-// take gives a result the client's summary, or says why it keeps the one that it
-// has.
-func (s *Set) take(r *ExecResult, text string, err error) {
+// useAnswer replaces the summary of a result by the client's, or logs why it does not.
+func (s *Set) useAnswer(r *ExecResult, text string, err error) {
 	if err != nil {
-		s.logger().Warn("no summary by the client's model, so it is the built-in one", "exec", r.ExecID, "cause", oneLine(err.Error(), 300))
+		s.logger().Warn("no summary by the client's model; using the built-in one", "exec", r.ExecID, "cause", oneLine(err.Error(), 300))
 		return
 	}
 	r.Summary, r.SummaryBy = text, byClient
 }
 
-// sampling is a session in which the server may ask.
+// sampling is a session in which the server may ask the model.
 type sampling interface {
 	mcpserver.SessionWithClientInfo
 	mcpserver.SessionWithSampling
 }
 
+// offersModel reports whether a client offers its model.
 func offersModel(c mcp.ClientCapabilities) bool { return c.Sampling != nil }
 
+// askModel asks the model while the call waits.
 func (s *Set) askModel(ctx context.Context, session sampling, d summary.Digest) (string, error) {
 	params, err := s.question(d)
 	if err != nil {
@@ -82,9 +82,10 @@ func (s *Set) askModel(ctx context.Context, session sampling, d summary.Digest) 
 	if err != nil {
 		return "", err
 	}
-	return s.Sampler.Accept(words(answer), d)
+	return s.Sampler.Accept(answerText(answer), d)
 }
 
+// question returns the question about an output.
 func (s *Set) question(d summary.Digest) (mcp.CreateMessageParams, error) {
 	system, user, err := s.Sampler.Question(d)
 	return mcp.CreateMessageParams{
@@ -93,8 +94,8 @@ func (s *Set) question(d summary.Digest) (mcp.CreateMessageParams, error) {
 	}, err
 }
 
-// words returns the text of what a model answered.
-func words(answer *mcp.CreateMessageResult) string {
+// answerText returns the text of a model's answer.
+func answerText(answer *mcp.CreateMessageResult) string {
 	if answer == nil {
 		return ""
 	}
@@ -115,42 +116,43 @@ func words(answer *mcp.CreateMessageResult) string {
 	return b.String()
 }
 
-// askBack answers a call with the question, and keeps the result for the call
-// that brings the answer. It returns nil where there is nothing to ask.
-func (s *Set) askBack(owner sandbox.Owner, r ExecResult) *mcp.CallToolResult {
+// replyWithSampling returns the question to the model as the reply to a call, and stores the
+// result until the client calls again with the answer. It returns nil if there is no question.
+func (s *Set) replyWithSampling(owner sandbox.Owner, r ExecResult) *mcp.CallToolResult {
 	if r.digest == nil {
 		return nil
 	}
 	params, err := s.question(*r.digest)
 	if err == nil {
-		err = s.results.put(owner, r.ExecID, r)
+		err = s.results.add(owner, r.ExecID, r)
 	}
 	if err != nil {
-		s.take(&r, "", err)
+		s.useAnswer(&r, "", err)
 		return nil
 	}
 	return mcpserver.NewInputRequestBuilder(r.ExecID).Sample(sampleKey, params).ToolResult()
 }
 
-// answered finds the result that an answer belongs to, and gives it the summary.
+// answered returns the result that an answer belongs to, with the summary of the answer.
 func (s *Set) answered(owner sandbox.Owner, req mcp.CallToolRequest) (ExecResult, error) {
-	r, ok := s.results.take(owner, req.Params.RequestState)
+	r, ok := s.results.claim(owner, req.Params.RequestState)
 	if !ok {
 		return r, invalid("No command was run. What earlier ones printed is read with logs; to run one, leave requestState out.",
-			"no result waits under the requestState %q", clip(req.Params.RequestState))
+			"no question is open with the requestState %q", clip(req.Params.RequestState))
 	}
 	full := r
 	text, err := s.judge(mcpserver.SamplingResponse(req.Params.InputResponses, sampleKey), *r.digest)
-	s.take(&full, text, err)
+	s.useAnswer(&full, text, err)
 	if full.size() > maxResult-envelope {
 		return r, nil
 	}
 	return full, nil
 }
 
+// judge returns the summary of an answer, or why it is not used.
 func (s *Set) judge(answer *mcp.CreateMessageResult, d summary.Digest) (string, error) {
 	if answer == nil {
-		return "", errors.New("the client brings no answer")
+		return "", errors.New("the client sent no answer")
 	}
-	return s.Sampler.Accept(words(answer), d)
+	return s.Sampler.Accept(answerText(answer), d)
 }

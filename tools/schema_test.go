@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the snapshots in testdata")
 
-// A changed tool is a changed API: it shows in the diff of its snapshot.
-func TestSchemas(t *testing.T) {
+// TestSchemasMatchTheSnapshot: a changed tool is a changed API, and shows in the diff.
+func TestSchemasMatchTheSnapshot(t *testing.T) {
 	for _, tool := range new(Set).Tools() {
 		raw, err := json.Marshal(tool.Tool)
 		if err != nil {
@@ -44,8 +44,8 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// Every word here is paid for in every conversation.
-func TestBudget(t *testing.T) {
+// TestToolsFitTheTokenBudget: descriptions and schemas cost tokens in every conversation.
+func TestToolsFitTheTokenBudget(t *testing.T) {
 	const most = 1050 // tokens, as bytes/4; of 1,200 some are left for a tool to come
 	input, output := 0, 0
 	for _, tool := range new(Set).Tools() {
@@ -70,7 +70,7 @@ func compactSize(t *testing.T, raw json.RawMessage) int {
 	return b.Len()
 }
 
-// What the parsers know and what the schemas say is the same.
+// TestSchemasMatchParsers: each argument is in the schema and in the parser.
 func TestSchemasMatchParsers(t *testing.T) {
 	known := map[string][]param{
 		"start": new(startArgs).params(), "exec": new(ExecArgs).params(), "stop": new(stopArgs).params(),
@@ -93,12 +93,12 @@ func TestSchemasMatchParsers(t *testing.T) {
 			t.Errorf("%s: %s", tool.Tool.Name, d)
 		}
 		if schema.AdditionalProperties == nil || *schema.AdditionalProperties {
-			t.Errorf("%s: its input schema is open", tool.Tool.Name)
+			t.Errorf("%s: its input schema allows other arguments", tool.Tool.Name)
 		}
 	}
 }
 
-func TestOrder(t *testing.T) {
+func TestToolOrder(t *testing.T) {
 	var names []string
 	for _, tool := range new(Set).Tools() {
 		names = append(names, tool.Tool.Name)

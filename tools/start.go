@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxName and maxImage bound words that are repeated wherever a box is
-	// named. An image's name has at most 255 bytes, its tag 128.
+	// maxName and maxImage bound the names that results and logs repeat. The name of an
+	// image has at most 255 bytes, its tag 128.
 	maxName  = 64
 	maxImage = 400
 )
@@ -56,15 +56,15 @@ func (a *startArgs) check() error {
 	return nil
 }
 
-// startResult tells of a box that stands.
+// startResult describes a running box.
 type startResult struct {
 	ID          string   `json:"id"`
-	ContainerID string   `json:"containerId"` // the same, by the name that exec and stop have for it
+	ContainerID string   `json:"containerId"` // the same, by the name of the argument of exec and stop
 	Name        string   `json:"name,omitempty"`
 	Image       string   `json:"image,omitempty"`
 	Status      string   `json:"status"`
 	Reused      bool     `json:"reused"`
-	Kept        string   `json:"kept,omitempty"`      // for how long after its server, or unused
+	Kept        string   `json:"kept,omitempty"`      // for how long without a server, or unused
 	Workdir     string   `json:"workdir"`             // in the box
 	Workspace   string   `json:"workspace,omitempty"` // on the host
 	Backend     string   `json:"backend"`
@@ -111,6 +111,7 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	return reply(r, r.text()), nil
 }
 
+// started returns the result for a box. The arguments tell which of them were not used.
 func (s *Set) started(box *sandbox.Box, reused bool, args startArgs) startResult {
 	d := box.Describe()
 	r := startResult{
@@ -139,6 +140,7 @@ func kept(d time.Duration) string {
 	return text
 }
 
+// text renders the whole result as text.
 func (r startResult) text() string {
 	how := "started in " + took(time.Duration(r.StartMs)*time.Millisecond)
 	if r.Reused {

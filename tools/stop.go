@@ -53,7 +53,7 @@ func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	var args stopArgs
 	err := parse(req, args.params())
 	if err == nil && args.execID != "" && args.containerID != "" {
-		err = invalid("Give execId for the one command, containerId for all that runs there.", "stop is given both an execId and a containerId")
+		err = invalid("Give execId for the one command, containerId for all that runs there.", "stop takes execId or containerId, not both")
 	}
 	if err != nil {
 		return Failed(err), nil
@@ -68,6 +68,7 @@ func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	return reply(r, r.text()), nil
 }
 
+// stop stops a command or a box.
 func (s *Set) stop(owner sandbox.Owner, execID, containerID string) (stopResult, error) {
 	if execID != "" {
 		return s.stopRun(owner, execID)
@@ -82,7 +83,7 @@ func (s *Set) stop(owner sandbox.Owner, execID, containerID string) (stopResult,
 	return stopResult{ContainerID: containerID, Status: "stopped"}, err
 }
 
-// stopRun ends a command, or what it left behind, and returns when it has ended.
+// stopRun kills a command, or the processes that it left behind, and returns when they have ended.
 func (s *Set) stopRun(owner sandbox.Owner, id string) (stopResult, error) {
 	run, err := s.Manager.Run(owner, id)
 	if err != nil {
@@ -93,6 +94,7 @@ func (s *Set) stopRun(owner sandbox.Owner, id string) (stopResult, error) {
 	return stopResult{ExecID: id, ContainerID: run.Box.ID, Status: string(run.Exit().Status)}, nil
 }
 
+// text renders the whole result as text.
 func (r stopResult) text() string {
 	what := "containerId " + r.ContainerID
 	if r.ExecID != "" {
@@ -101,8 +103,8 @@ func (r stopResult) text() string {
 	return fmt.Sprintf("%s · %s · %s\n", r.Status, what, took(r.took))
 }
 
-// only returns the box that an owner means who does not say which: the one that
-// it has. Where there are several, a guess could end the wrong work.
+// only returns the only box of an owner, for a call without arguments. If there are several, a
+// guess could end the wrong one.
 func (s *Set) only(owner sandbox.Owner) (string, error) {
 	var ids []string
 	for _, b := range s.Manager.Boxes(owner) {

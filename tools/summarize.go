@@ -6,19 +6,19 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// Who writes a summary, besides a model.
+// The authors of summaries besides models.
 const (
 	byBuiltin = "builtin"
-	byNobody  = "none"
+	byNone    = "none"
 )
 
-// summarize gives a result the summary of an output that is too long to be
-// shown: a model's, where one is asked and answers, else the built-in one. An
-// output that is shown, or still grows, has none.
+// summarize sets the summary of an output that is too long to be shown: that of a model, if one
+// is configured and answers, else the built-in one. An output that is shown whole or still
+// grows has none.
 func (s *Set) summarize(ctx context.Context, run *sandbox.Run, r *ExecResult) {
 	r.SummaryBy = byBuiltin
 	if s.Terse {
-		r.SummaryBy = byNobody
+		r.SummaryBy = byNone
 	}
 	digest, ok := run.Digest(ctx)
 	if !ok {
@@ -31,7 +31,7 @@ func (s *Set) summarize(ctx context.Context, run *sandbox.Run, r *ExecResult) {
 	}
 	text, err := s.Model.Summarize(ctx, digest)
 	if err != nil {
-		s.logger().Warn("no summary by the model, so it is the built-in one", "exec", r.ExecID, "model", s.Model.Name(), "cause", err)
+		s.logger().Warn("no summary by the model; using the built-in one", "exec", r.ExecID, "model", s.Model.Name(), "cause", err)
 		return
 	}
 	r.Summary, r.SummaryBy = text, s.Model.Name()

@@ -13,15 +13,14 @@ import (
 	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
-// failing prints what a test run does, over both streams, and more than an
-// answer shows.
+// failing prints like a test run, to both streams, and more than a result shows.
 const failing = `for i in $(seq 1500); do echo "=== RUN   TestNumber$i"; echo "warning $i" >&2; done
 echo '--- FAIL: TestSum (0.00s)'; echo '    sum_test.go:12: got 4, want 5'; echo FAIL
 for i in $(seq 200); do echo "ok  	example.com/p$i	0.01s"; done; exit 1`
 
-// The summary of a long output is the one of its raw log: it counts the same
-// lines, in the same order, however the output came.
-func TestSummaryIsOfTheLog(t *testing.T) {
+// TestSummaryLinesAreThoseOfTheLog: the summary of a long output is that of its raw log, with the
+// same numbers of lines.
+func TestSummaryLinesAreThoseOfTheLog(t *testing.T) {
 	c := connect(t, newSet(t))
 	a := callTool(t, c, "exec", `{"cmd":`+strconv.Quote(failing)+`}`)
 	a.has(t, map[string]any{"exitCode": 1, "summaryBy": "builtin", "truncated": true, "code": "EXEC_FAILED"})
@@ -48,12 +47,12 @@ func TestSummaryIsOfTheLog(t *testing.T) {
 	}
 }
 
-func TestWhatIsSummarized(t *testing.T) {
+func TestOnlyLongFinishedOutputIsSummarized(t *testing.T) {
 	set := newSet(t)
 	c := connect(t, set)
 	for _, test := range []struct {
 		args string
-		want string // how the summary begins
+		want string // the beginning of the summary
 	}{
 		{`{"cmd":"seq 1000"}`, `exit 0; last line of stdout: "1000"`},
 		{`{"cmd":"seq 3000"}`, "exit 0, 3000 lines, 14 kB; "},
@@ -79,7 +78,7 @@ func (m model) Summarize(ctx context.Context, d summary.Digest) (string, error) 
 	return m(ctx, d)
 }
 
-func TestModel(t *testing.T) {
+func TestModelReplacesTheBuiltInSummary(t *testing.T) {
 	set := newSet(t)
 	c := connect(t, set)
 	var asked summary.Digest
@@ -96,7 +95,7 @@ func TestModel(t *testing.T) {
 	asked = summary.Digest{}
 	callTool(t, c, "exec", `{"cmd":"seq 10"}`).has(t, map[string]any{"summaryBy": "builtin"})
 	if asked.Cmd != "" {
-		t.Error("the model was asked about what the caller can read")
+		t.Error("the model was asked about an output that is shown whole")
 	}
 	set.Model = model(func(context.Context, summary.Digest) (string, error) { return "", errors.New("it is out") })
 	a = callTool(t, c, "exec", `{"cmd":`+strconv.Quote(failing)+`}`)

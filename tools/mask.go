@@ -7,9 +7,9 @@ import (
 	mcpserver "github.com/mark3labs/mcp-go/server"
 )
 
-// discreet masks the secrets in what a tool says of a mistake, which repeats some
-// of what it was given: the client knows that, and who reads its history may not.
-func (s *Set) discreet(handle mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
+// masked returns a handler that masks the secrets in the text of a Failure. That text repeats
+// some of the arguments: the client knows them, but others may read its history.
+func (s *Set) masked(handle mcpserver.ToolHandlerFunc) mcpserver.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		r, err := handle(ctx, req)
 		if r == nil || err != nil {
