@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"server": {"sandbox", "tools", "jsonobject"},
 	"tools":  {"sandbox", "sandbox/excerpt", "sandbox/summary", "jsonobject", "spell"},
 	"sandbox": {
-		"sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/maskedlog", "sandbox/excerpt", "sandbox/summary",
+		"sandbox/link", "sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/maskedlog", "sandbox/excerpt", "sandbox/summary",
 		"sandbox/redact", "sandbox/hostpath", "sandbox/hostcode",
 	},
 
@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 	"sandbox/launch": {"sandbox", "sandbox/agentbin", "sandbox/hostpath"},
 
 	"sandbox/agent":    {"sandbox/wire"},
+	"sandbox/link":     {"sandbox/wire"},
 	"sandbox/agentbin": {".", "filelock", "userdir"},
 
 	"bench/command": {"bench", "cmd/warmbox/cli", "sandbox", "sandbox/docker"},

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/link"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
@@ -72,7 +73,8 @@ func (k *kills) Close() error             { return nil }
 
 func watched(disk *fakeDisk) (*Box, *kills) {
 	told := new(kills)
-	b := &Box{ID: "b", stream: told, lease: time.Hour, runs: map[wire.ID]*Run{}, gate: crowdGate(9), logger: slog.New(slog.DiscardHandler)}
+	b := &Box{ID: "b", runs: map[wire.ID]*Run{}, gate: crowdGate(9), logger: slog.New(slog.DiscardHandler)}
+	b.link = link.New(told, link.Config{Lease: time.Hour, Active: b.busy})
 	b.disk = newDiskWatch(b, 1<<30, []string{"/work"})
 	b.disk.room = disk.room
 	return b, told
@@ -85,7 +87,6 @@ func runs(b *Box, cmd string) (r *Run, end func()) {
 	return r, func() {
 		b.mu.Lock()
 		delete(b.runs, r.wireID)
-		b.beat.Stop()
 		b.mu.Unlock()
 		r.mu.Lock()
 		defer r.mu.Unlock()

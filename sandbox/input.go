@@ -140,7 +140,7 @@ func (r *Run) endInput() error {
 		r.mu.Lock()
 		r.in.closed = true
 		r.mu.Unlock()
-		return r.Box.sent(r.Box.send(wire.Append(nil, wire.StdinClose, r.wireID, nil)))
+		return r.Box.sent(r.Box.link.Send(wire.Append(nil, wire.StdinClose, r.wireID, nil)))
 	}
 	r.mu.Lock()
 	end := endOfFile
@@ -183,5 +183,5 @@ func (r *Run) transmit(frame []byte) error {
 	r.in.midLine = last != '\n' && last != '\r' && last != endOfFile[0]
 	r.mu.Unlock()
 	wire.Put(frame, wire.Stdin, r.wireID, n)
-	return r.Box.sent(r.Box.send(frame))
+	return r.Box.sent(r.Box.link.Send(frame))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/link"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -179,12 +180,6 @@ const (
 	maxReachPause = 5 * time.Second
 )
 
-// A brokenStream is why a kept box is gone whose agent may still be there.
-type brokenStream struct{ cause error }
-
-func (e *brokenStream) Error() string { return "the stream to it broke: " + e.cause.Error() }
-func (e *brokenStream) Unwrap() error { return e.cause }
-
 // final reports whether a box is gone for good because of an error: it ended, its
 // agent lied or was given up, or it is somebody else's.
 func final(err error) bool {
@@ -239,21 +234,18 @@ func (m *Manager) dialAgain(ctx context.Context, box *Box) error {
 	return m.takeOver(ctx, m.Launcher.(Reattacher), kept)
 }
 
+// survives reports whether the agent may still be there after the stream to it failed.
+func (b *Box) survives(cause error) bool { return b.keepFor > 0 && !final(cause) }
+
 // left reports whether the box was left to a later program, or is to come back.
 func (b *Box) left() bool { return b.unreached() != nil || b.detached() }
 
-func (b *Box) detached() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.cause == errLeft
-}
+func (b *Box) detached() bool { return b.link.End().How == link.Detached }
 
 // unreached says that the stream to the box broke, if so.
 func (b *Box) unreached() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, broken := errors.AsType[*brokenStream](b.cause); broken {
-		return b.goneError()
+	if b.link.End().How == link.Broken {
+		return b.Gone()
 	}
 	return nil
 }

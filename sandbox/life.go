@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/link"
 )
 
 // A box is idle while nothing runs in it, not even what a command left behind.
@@ -20,7 +22,7 @@ func (b *Box) touch() {
 func (b *Box) idle() (since time.Time, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.touched, len(b.runs) == 0 && b.cause == nil
+	return b.touched, len(b.runs) == 0 && b.link.End().How == link.Open
 }
 
 // usedUp reports whether the box has run so many commands and none runs now.
@@ -34,8 +36,7 @@ func (b *Box) usedUp(uses int) bool {
 // It does not wait.
 func (m *Manager) retire(box *Box, why error) {
 	m.logger().Info("box stopped", "box", box.ID, "why", why)
-	box.giveUp(why, true)
-	go box.Close() // its watch is pending until it is gone
+	box.link.Stop(why)
 }
 
 // awaitIdle has the boxes looked at when the first of them may have been idle

@@ -254,7 +254,7 @@ func (m *Manager) takeWarm(ctx context.Context, req Request) *Box {
 	look := sync.OnceValue(func() hostcode.Found { return ScanWorkspace(m.Defaults.Workspace, m.Defaults.Protect) })
 	for {
 		w, ok := m.popWarm(image)
-		if !ok || w.hasWorkspace(m.Defaults.Workspace) && m.protects(w, look) && w.answers(ctx, pingTime) {
+		if !ok || w.hasWorkspace(m.Defaults.Workspace) && m.protects(w, look) && w.link.Answers(ctx, pingTime) {
 			m.tally(image, ok)
 			return w.Box
 		}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -195,4 +196,11 @@ func TestCloseWhileOutOfReach(t *testing.T) {
 		t.Errorf("%d commands came back", len(b.all()))
 	}
 	b.Close()
+}
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
 }

@@ -41,8 +41,7 @@ func resumeBox(ctx context.Context, k Detached, stream io.ReadWriteCloser, spec 
 	b.Name, b.Started, b.owner = k.Name, k.Started, Owner{Principal: k.Principal}
 	furnish(b)
 	b.deeds.goOn() // what its commands have left is unknown
-	r := wire.NewReader(stream, wire.FromAgent)
-	known, err := b.greet(ctx, r, spec.Env, true)
+	known, err := b.greet(ctx, spec.Env, true)
 	if err == nil {
 		err = b.answer(known)
 	}
@@ -51,7 +50,7 @@ func resumeBox(ctx context.Context, k Detached, stream io.ReadWriteCloser, spec 
 		return nil, fmt.Errorf("greet the agent of box %s again: %w", k.ID, err)
 	}
 	runs := b.all()
-	b.begin(r)
+	b.begin()
 	for _, run := range runs {
 		run.rearm()
 	}
@@ -61,23 +60,14 @@ func resumeBox(ctx context.Context, k Detached, stream io.ReadWriteCloser, spec 
 // abandon gives up a box that did not come back: it waits on, unless its agent lied
 // or it has what is not meant for it.
 func (b *Box) abandon(cause error) {
-	b.giveUp(cause, false)
+	if errors.Is(cause, wire.ErrViolation) || errors.Is(cause, errNotMeant) {
+		b.link.Close(cause)
+	} else {
+		b.link.Detach(cause)
+	}
 	for _, r := range b.all() {
 		r.leave() // it may come back yet
 	}
-	if errors.Is(cause, wire.ErrViolation) || errors.Is(cause, errNotMeant) {
-		b.stream.Close()
-		return
-	}
-	b.letGo()
-}
-
-// letGo ends the stream and not the box, where that can be.
-func (b *Box) letGo() error {
-	if d, ok := b.stream.(Detacher); ok {
-		return d.Detach()
-	}
-	return b.stream.Close()
 }
 
 // errLeft is why a box is gone that a later program finds again.
@@ -86,11 +76,7 @@ var errLeft = errors.New("it waits for the server to come back")
 // Detach leaves a kept box, and all that runs in it, to a later program. Its runs
 // end here as Running, and their logs go on then. Close after it does nothing.
 func (b *Box) Detach() error {
-	if !b.giveUp(errLeft, false) {
-		<-b.done
-		return nil
-	}
-	err := b.letGo()
+	_, err := b.link.Detach(errLeft)
 	<-b.done
 	return err
 }
@@ -145,7 +131,7 @@ func (b *Box) answer(known []knownRun) error {
 			b.comeBack(r)
 			frame = wire.AppendCounts(nil, wire.Resume, k.id, r.log.Stats().Bytes)
 		}
-		if err := b.send(frame); err != nil {
+		if err := b.link.Send(frame); err != nil {
 			return err
 		}
 	}
@@ -291,32 +277,9 @@ func (r *Run) leave() {
 }
 
 // confirm tells the agent of a kept box that nothing more of a run is wanted: its
-// log is whole. The reader must not wait for an agent that waits for the reader.
+// log is whole.
 func (b *Box) confirm(id wire.ID) {
-	if b.keepFor <= 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cause != nil {
-		return
-	}
-	b.unconfirmed = wire.Append(b.unconfirmed, wire.Forget, id, nil)
-	if !b.confirms {
-		b.confirms = true
-		b.confirming.Go(b.sendConfirms)
-	}
-}
-
-func (b *Box) sendConfirms() {
-	for {
-		b.mu.Lock()
-		frames := b.unconfirmed
-		b.unconfirmed = nil
-		b.confirms = len(frames) > 0
-		b.mu.Unlock()
-		if len(frames) == 0 || b.send(frames) != nil {
-			return // the reader learns of a stream that broke
-		}
+	if b.keepFor > 0 {
+		b.link.SendLater(wire.Append(nil, wire.Forget, id, nil))
 	}
 }

@@ -243,7 +243,7 @@ func TestComeBack(t *testing.T) {
 		t.Errorf("%d and %d are inside", b.gate.inside, b.shells["dev"].inside)
 	}
 	// What is over is confirmed, and not told of again.
-	b.confirming.Wait()
+	b.link.Flush()
 	b.Detach()
 	b = s.mustResume()
 	if runs := b.all(); len(runs) != 0 {

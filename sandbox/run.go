@@ -318,10 +318,10 @@ func (r *Run) kill(cause Status, grace time.Duration) {
 	r.cause = cause
 	// The promise that it ends is kept here, whatever the agent does.
 	r.patience = time.AfterFunc(grace+killPatience, func() {
-		r.Box.fail(Errorf(BoxGone, "", "its agent did not end a killed command within %v", grace+killPatience))
+		r.Box.link.Fail(Errorf(BoxGone, "", "its agent did not end a killed command within %v", grace+killPatience))
 	})
 	r.mu.Unlock()
-	r.Box.sendJSON(wire.Kill, r.wireID, wire.KillBody{GraceMillis: grace.Milliseconds()})
+	r.Box.link.SendJSON(wire.Kill, r.wireID, wire.KillBody{GraceMillis: grace.Milliseconds()})
 }
 
 // take handles one frame of the agent's about this run, and tells whether the
@@ -482,7 +482,7 @@ func (r *Run) writeEnd() {
 	runtime.Gosched() // to whoever waits
 	r.Box.lookout.wake(r.ID)
 	r.Box.audit.ended(r, e)
-	r.Box.logger.Info("run ended", "box", r.Box.ID, "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
+	r.Box.logger.Info("run ended", "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
 	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
 }
 

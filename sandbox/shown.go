@@ -27,21 +27,17 @@ var errNotMeant = errors.New("a box has what is not meant for it")
 const sameSides = "Where this server runs in a container, mount it at the same path on both sides. " +
 	"Else something on that path was replaced while the box started: look for a link there, then try again."
 
-// askFiles asks for what checkFiles checks. It goes out with the Hello, and costs no
-// round trip of its own.
-func (b *Box) askFiles() error {
+// lookFrame is the frame that asks for what checkFiles checks, nil where there is
+// nothing to check. It is sent with the Hello, and costs no round trip of its own.
+func (b *Box) lookFrame() ([]byte, error) {
 	if len(b.Place.Shown) == 0 {
-		return nil
+		return nil, nil
 	}
 	var paths []string
 	for _, s := range b.Place.Shown {
 		paths = append(paths, s.Path)
 	}
-	return b.lookAt(paths...)
-}
-
-func (b *Box) lookAt(paths ...string) error {
-	return b.sendJSON(wire.Look, wire.ID{}, wire.LookBody{Paths: paths})
+	return wire.AppendJSON(nil, wire.Look, wire.ID{}, wire.LookBody{Paths: paths})
 }
 
 // checkFiles holds what the box has of the host against what it is to have.
@@ -114,7 +110,7 @@ func (b *Box) findMark(r *wire.Reader, s Shown, f *hostpath.File) error {
 		return s.notMeant("%w", err)
 	}
 	defer remove() // where that fails an empty file is left
-	if err := b.lookAt(s.Path + "/" + name); err != nil {
+	if err := b.link.SendJSON(wire.Look, wire.ID{}, wire.LookBody{Paths: []string{s.Path + "/" + name}}); err != nil {
 		return err
 	}
 	seen, err := readSeen(r, 1)

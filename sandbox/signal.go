@@ -50,7 +50,7 @@ func (r *Run) Resize(cols, rows int) error {
 
 // tell sends a frame about the run. What comes too late the agent ignores.
 func (r *Run) tell(kind wire.Kind, body any) error {
-	return r.Box.sent(r.Box.sendJSON(kind, r.wireID, body))
+	return r.Box.sent(r.Box.link.SendJSON(kind, r.wireID, body))
 }
 
 // sent makes of a frame that did not leave the end of the box. The reason is told by
@@ -60,11 +60,11 @@ func (b *Box) sent(err error) error {
 	if err == nil {
 		return nil
 	}
-	b.logger.Debug("a frame did not leave", "box", b.ID, "err", err)
+	b.logger.Debug("a frame did not leave", "err", err)
 	select {
-	case <-b.caused:
+	case <-b.link.Ending():
 	case <-time.After(causeTime):
-		b.fail(errors.New("its agent takes no more"))
+		b.link.Fail(errors.New("its agent takes no more"))
 	}
 	return b.Gone()
 }

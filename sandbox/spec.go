@@ -43,6 +43,12 @@ type Detacher interface {
 	Detach() error
 }
 
+// A Pinger is a stream that tells whether its carrier answers: the engine, of a relay.
+// Nil is also the answer of a stream that has no carrier.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
 // A Placed stream tells where its box ended up.
 type Placed interface{ Place() Place }
 
