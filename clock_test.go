@@ -29,7 +29,7 @@ var wallClock = map[string]string{
 	"sandbox/docker/uptime.go: Unix":      "for systems without a better clock to share, as it says",
 	"sandbox/hostcode/stamp.go: ModTime":  "compared with itself, to see a change",
 	"sandbox/hostcode/stamp.go: UnixNano": "compared with itself, to see a change",
-	"sandbox/protect.go: ModTime":         "compared with itself, to see a change",
+	"sandbox/watch.go: ModTime":           "compared with itself, to see a change",
 	"sandbox/rawlog/age.go: Round":        "measures how the clock was set",
 	"sandbox/rawlog/index.go: Start":      "for people, and for when output came",
 	"sandbox/rawlog/sweep.go: ModTime":    "an ager knows how the clock was set",

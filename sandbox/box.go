@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,28 +9,23 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/link"
-	"github.com/warmbox/warmbox/sandbox/policy"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
-	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// machineEnv makes programs speak to a program: no colours, no pagers, no
-// questions, and the same language everywhere.
-var machineEnv = []string{
-	"NO_COLOR=1", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0",
-	"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8",
-}
-
 // A Box runs commands in one place, any number at once. It is safe for use by
 // several goroutines. It is gone when it is closed or when its agent is lost;
-// then every run of it ends. One that is kept is gone too when only the stream to it
-// broke: its Manager has it come back as another Box of the same id.
+// then every run of it ends. A persistent box is gone too when only the stream to it
+// broke: its Manager reattaches to it, as another Box of the same id.
 type Box struct {
 	ID      string
 	Name    string // what its owner calls it, may be empty
@@ -38,88 +34,82 @@ type Box struct {
 	Shell   string // what runs its commands
 	Pid     int    // of the agent, in its own name space
 
-	owner    Owner
-	history  *history         // may be nil
-	audit    *audit           // may be nil
-	disk     *diskWatch       // may be nil
-	secrets  *redact.Redactor // nil knows the well-known forms
-	commands policy.Commands  // that may run
-	allowed  *approvals       // may be nil
-	gate     *gate            // of its runs
-	shells   map[string]*gate // its named shells; guarded by mu
-	common   *gate            // of those of all boxes, may be nil
-	lookout  *lookout         // may be nil
-	deeds    *deeds           // of all boxes, may be nil
+	*shared         // with all boxes of its Manager
+	owner           Owner
+	reattachTimeout time.Duration // how long its agent waits for another server; 0: the box ends with this one
 
-	logs   *rawlog.Store
-	logger *slog.Logger
-	link   *link.Link
+	conn    *conn
+	logger  *slog.Logger
+	limiter *limiter // of its runs
+	shells  shells
+	watcher *watcher   // of its workspace, may be nil
+	disk    *diskWatch // may be nil
 
-	spares  int           // spare shells
-	keepFor time.Duration // how long its agent waits for another server; 0: the box ends with this one
+	mu   sync.Mutex
+	runs map[wire.ID]*Run
+	used time.Time // when it was last used
+	uses int       // commands that it was given
 
-	mu      sync.Mutex
-	runs    map[wire.ID]*Run
-	touched time.Time // when it was last used
-	uses    int       // commands that it was given
-
-	owned chan struct{} // closed when a box that stood ready is given away
-
-	done chan struct{} // closed when the box and all that it took are gone
+	done chan struct{} // closed when the box and all that it used are gone
 }
 
-// openBox takes over a stream with a new agent at its other end.
-func openBox(ctx context.Context, id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger) (*Box, error) {
-	b := newBox(id, stream, spec, logs, logger)
-	if _, err := b.greet(ctx, spec.Env, false); err != nil {
-		return nil, errors.Join(fmt.Errorf("greet the agent of box %s: %w", id, err), stream.Close())
+// An identity is what a box is known by, and whose it is.
+type identity struct {
+	id, name string
+	owner    Owner
+	started  time.Time
+}
+
+// openBox returns the box of a new agent at the other end of a stream.
+func openBox(ctx context.Context, s *shared, who identity, stream io.ReadWriteCloser, spec Spec) (*Box, error) {
+	b := newBox(s, who, stream, spec)
+	if _, err := b.greet(ctx, spec, false); err != nil {
+		return nil, errors.Join(fmt.Errorf("greet the agent of box %s: %w", b.ID, err), stream.Close())
 	}
 	b.begin()
 	return b, nil
 }
 
-func newBox(id string, stream io.ReadWriteCloser, spec Spec, logs *rawlog.Store, logger *slog.Logger) *Box {
+func newBox(s *shared, who identity, stream io.ReadWriteCloser, spec Spec) *Box {
 	b := &Box{
-		ID: id, Started: time.Now(), logs: logs, logger: logger.With("box", id),
-		runs: map[wire.ID]*Run{}, done: make(chan struct{}),
-		gate: crowdGate(runsOf(spec.Pids)), owned: make(chan struct{}), touched: time.Now(),
+		ID: who.id, Name: who.name, Started: who.started, owner: who.owner, shared: s,
+		limiter: newLimiter(runsOf(spec.Pids)), runs: map[wire.ID]*Run{}, used: time.Now(),
+		logger: s.log.With("box", who.id), done: make(chan struct{}),
 	}
 	if p, ok := stream.(Placed); ok {
 		b.Place = p.Place()
 	}
-	b.spares = sparesOf(spec)
 	if spec.Persistent != nil {
-		b.keepFor = spec.Persistent.ReattachTimeout
+		b.reattachTimeout = spec.Persistent.ReattachTimeout
 	}
-	b.link = link.New(stream, link.Config{
+	b.conn = &conn{box: b.ID, logger: b.logger, Link: link.New(stream, link.Config{
 		Lease: spec.Lease, Heartbeat: b.Place.Heartbeat, Active: b.busy, Survives: b.survives,
 		Failed: func(end link.End) { b.logger.Warn("box lost", "cause", end.Cause) },
-	})
-	b.lookout = newLookout(b, spec)
+	})}
+	b.watcher = newWatcher(b, spec)
+	b.disk = newDiskWatch(b, s.minFree, fillable(spec, b.Place))
 	return b
 }
 
-// begin begins to read what the agent sends.
-func (b *Box) begin() {
-	b.logs.Prepare(newExecID)
-	go b.serve()
-}
+// assign gives a spare box of the pool its owner. It is called once, before any other
+// call can reach the box.
+func (b *Box) assign(name string, owner Owner) { b.Name, b.owner = name, owner }
 
 // greet exchanges the first frames, and returns the runs that the agent knows from
 // before.
-func (b *Box) greet(ctx context.Context, env map[string]string, again bool) (known []knownRun, err error) {
+func (b *Box) greet(ctx context.Context, spec Spec, resume bool) (known []knownRun, err error) {
 	look, err := b.lookFrame()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := b.link.Greet(ctx, link.Greeting{
+	answer, err := b.conn.Greet(ctx, link.Greeting{
 		Hello: wire.HelloBody{
-			Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(env)), Spares: b.spares,
-			PersistMillis: b.keepFor.Milliseconds(), Resume: again,
+			Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(spec.Env)), Spares: spareShells(spec),
+			PersistMillis: b.reattachTimeout.Milliseconds(), Resume: resume,
 		},
 		Also: look,
 		Rest: func(answer wire.HelloBody, r *wire.Reader) (err error) {
-			if again {
+			if resume {
 				known, err = readKnown(r, answer.Runs)
 			}
 			if err == nil {
@@ -132,9 +122,30 @@ func (b *Box) greet(ctx context.Context, env map[string]string, again bool) (kno
 	return known, err
 }
 
+const (
+	// sparePids and spareMemory are what a box has at least that has spare shells: a
+	// few of them are a small part of it.
+	sparePids   = 64
+	spareMemory = 128 << 20
+)
+
+// spareShells is how many spare shells a box has.
+func spareShells(spec Spec) int {
+	if spec.Pids > 0 && spec.Pids < sparePids || spec.Memory > 0 && spec.Memory < spareMemory {
+		return 0
+	}
+	return spec.Spares
+}
+
+// begin begins to read what the agent sends.
+func (b *Box) begin() {
+	b.logs.Prepare(newExecID)
+	go b.serve()
+}
+
 // Exec starts a command and returns at once, or where too many run, as soon as
-// it can within the command's Patience. ctx bounds the start only; how the run
-// ends is told by the Run. An error means that nothing was started.
+// a slot is free within the command's Patience. ctx bounds the start only; the Run
+// says how it ends. An error means that nothing was started.
 func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -148,7 +159,7 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := b.disk.admit(c); err != nil {
 		return nil, err
 	}
-	r, err := b.place(ctx, c)
+	r, err := b.admit(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -156,56 +167,114 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	b.history.add(b.owner, r)
 	// The log is made while the agent starts the shell: it costs no time.
 	start := c.start()
-	if b.keepFor > 0 {
+	if b.reattachTimeout > 0 {
 		start.Tag = r.ID
 	}
-	err = b.link.SendJSON(wire.Start, r.wireID, start)
-	r.open(b.logs)
+	err = b.conn.SendJSON(wire.Start, r.wireID, start)
+	r.openLog(b.logs, b.logHead(r))
 	if err != nil {
-		err = b.sent(err)
+		err = b.conn.explain(err)
 		<-r.done
 		return nil, err
 	}
-	r.arm()
+	r.begin()
 	return r, nil
 }
 
-// place finds a run its place: in its shell, among all others, in the box.
-func (b *Box) place(ctx context.Context, c Command) (*Run, error) {
-	shell, err := b.enterShell(ctx, c)
-	if err != nil {
+// admit makes a run of a command when it has all its slots.
+func (b *Box) admit(ctx context.Context, c Command) (*Run, error) {
+	var held slots
+	if err := b.acquireShell(ctx, c, &held); err != nil {
 		return nil, err
 	}
-	r := newRun(b, c)
-	r.shell, r.trace = shell, Trace(ctx)
-	if err := b.admit(ctx, c.Patience); err != nil {
-		r.leaveShell()
+	s := runStart{time: time.Now(), trace: Trace(ctx)}
+	if err := b.acquire(ctx, c.Patience, &held); err != nil {
+		held.releaseShell()
 		return nil, err
 	}
-	r.takeLog()
+	s.slots = held
+	if s.log = b.logs.Prepared(); s.log != nil {
+		s.id = s.log.Exec()
+	} else {
+		s.id = newExecID()
+	}
+	rand.Read(s.wireID[:])
+	r := newRun(b, c, s)
 	if err := b.add(r); err != nil {
-		r.giveLogBack()
-		r.leaveShell()
-		b.dismiss()
+		if s.log != nil {
+			s.log.Discard()
+		}
+		held.releaseShell()
+		held.release()
 		return nil, err
 	}
+	b.activity.begin()
+	b.conn.Activity()
+	b.disk.wake()
 	return r, nil
 }
 
-func (b *Box) add(r *Run) error {
-	rand.Read(r.wireID[:])
-	if err := b.enlist(r); err != nil {
-		return err
+// acquireShell waits for the end of the commands that came before in the shell of
+// that name. A command in no shell waits for none.
+func (b *Box) acquireShell(ctx context.Context, c Command, held *slots) error {
+	if c.Shell == "" {
+		return nil
 	}
-	b.deeds.begin()
-	b.link.Activity()
-	b.disk.wake()
+	l, ok := b.shells.limiter(c.Shell, maxShells)
+	if !ok {
+		return Errorf(LimitReached, "Use one of the shells of the box, or another box.", "box %s has %d named shells, and no more are allowed", b.ID, maxShells)
+	}
+	if !l.acquire(ctx, c.Patience) {
+		return cmp.Or(ctx.Err(), b.busyShell(c.Shell))
+	}
+	held.shell = l
 	return nil
 }
 
-// enlist adds a run to those of the box. What serve finds in runs after the link has
-// ended is all that will ever be there.
-func (b *Box) enlist(r *Run) error {
+// busyShell says what runs in a shell.
+func (b *Box) busyShell(name string) error {
+	what := "other commands"
+	for _, r := range b.all() {
+		if r.Command.Shell == name && !r.ended() {
+			what = fmt.Sprintf("command %s %s", r.ID, strconv.Quote(excerpt.Clip(r.Command.Cmd, 40)))
+		}
+	}
+	return Errorf(LimitReached, "Wait until it has ended (logs with waitSeconds), end it with stop and its execId, or use another shell.",
+		"the shell %q is busy with %s", name, what)
+}
+
+// acquire takes a slot for a run in its box and among all boxes.
+func (b *Box) acquire(ctx context.Context, wait time.Duration, held *slots) error {
+	if !b.limiter.acquire(ctx, wait) {
+		return cmp.Or(ctx.Err(), tooMany(b.records(), b.limiter.slots, "in box "+b.ID))
+	}
+	if !b.allRuns.acquire(ctx, wait) {
+		b.limiter.release()
+		return cmp.Or(ctx.Err(), tooMany(b.history.list(b.owner), b.allRuns.slots, "of all clients"))
+	}
+	held.box, held.all = b.limiter, b.allRuns
+	return nil
+}
+
+// tooMany says which commands of the owner's hold the slots.
+func tooMany(list []Record, most int, where string) error {
+	list = slices.DeleteFunc(list, func(r Record) bool { return r.Exit.Status != Running })
+	slices.SortFunc(list, func(x, y Record) int { return x.Started.Compare(y.Started) })
+	const named = 5
+	var names []string
+	for _, r := range list[:min(len(list), named)] {
+		names = append(names, fmt.Sprintf("%s %s (%d s)", r.ID, strconv.Quote(excerpt.Clip(r.Cmd, 40)), int(r.Exit.Took.Seconds())))
+	}
+	if more := len(list) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return Errorf(LimitReached, "Wait until one has ended (logs with waitSeconds), or end one with stop and its execId.",
+		"%d commands run %s, and no more are allowed at once; yours: %s", most, where, strings.Join(names, ", "))
+}
+
+// add adds a run to those of the box. After the link has ended none is added: the
+// reader goroutine ends all that are there.
+func (b *Box) add(r *Run) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.Gone(); err != nil {
@@ -213,8 +282,158 @@ func (b *Box) enlist(r *Run) error {
 	}
 	b.runs[r.wireID] = r
 	b.uses++
-	b.touched = time.Now()
+	b.used = time.Now()
 	return nil
+}
+
+// logHead is what the log of a run says of it.
+func (b *Box) logHead(r *Run) rawlog.Meta {
+	head := rawlog.Meta{Exec: r.ID, Box: b.ID, Owner: b.owner.mark(), Cmd: r.Command.Cmd, Dir: r.Command.Dir, Start: r.Started}
+	if b.reattachTimeout > 0 {
+		head.Note = r.Command.note()
+	}
+	return head
+}
+
+// Gone returns nil while the box is there, then the reason why it is not.
+func (b *Box) Gone() error { return b.conn.gone() }
+
+// Done is closed when the box is gone with all that it used.
+func (b *Box) Done() <-chan struct{} { return b.done }
+
+// Monitor has the agent pinged closely until done is called, which must be. silent is
+// closed when the carrier of its stream does not answer; Unresponsive says why. It is
+// nil of a stream that cannot die without a sign.
+func (b *Box) Monitor() (silent <-chan struct{}, done func()) { return b.conn.Monitor() }
+
+// Unresponsive says why the box is silent, nil where it is not or no call monitors it.
+func (b *Box) Unresponsive() error { return b.conn.Unresponsive() }
+
+// Close ends everything in the box and the box, and returns when both are
+// gone. It is idempotent.
+func (b *Box) Close() {
+	b.conn.Close(nil)
+	<-b.done
+}
+
+// end is Close as a task.
+func (b *Box) end(context.Context) { b.Close() }
+
+// serve reads until the stream ends. Nothing that it calls waits for anything
+// but the disk: one run never holds up another.
+func (b *Box) serve() {
+	end := b.conn.Serve(b.dispatch)
+	for _, r := range b.removeAll() {
+		switch end.How {
+		case link.Detached, link.Broken:
+			b.detachRun(r)
+		case link.Closed:
+			b.lose(r, Killed, end.Cause)
+		default:
+			b.lose(r, Lost, end.Cause)
+		}
+	}
+	b.watcher.close()
+	close(b.done)
+}
+
+// dispatch hands a frame to its run, and removes the run when it is over.
+func (b *Box) dispatch(f wire.Frame) error {
+	r := b.run(f.Run)
+	if r == nil {
+		return wire.Violation("%v of an unknown run", f.Kind)
+	}
+	over, err := r.receive(f)
+	b.recordEnd(r)
+	if over {
+		b.remove(r)
+		b.finish(r)
+	}
+	return err
+}
+
+// recordEnd records how a run ended, if that is not done: in its log, and in the audit
+// record. A call that waits for the end does not wait for this.
+func (b *Box) recordEnd(r *Run) {
+	e, ok := r.takeEnd()
+	if !ok {
+		return
+	}
+	runtime.Gosched() // to waiting calls
+	if len(e.Leftover)+e.More > 0 {
+		b.activity.goOn()
+	}
+	b.watcher.wake(r.ID)
+	b.audit.ended(r, e)
+	b.logger.Info("run ended", "exec", r.ID, "status", e.Status, "code", e.Code, "took", e.Took, "trace", r.trace)
+	r.log.Finish(rawlog.End{Status: string(e.Status), Code: e.Code, Signal: e.Signal, Took: e.Took})
+}
+
+// lose ends a run whose box is gone.
+func (b *Box) lose(r *Run, status Status, cause error) {
+	r.lose(status, cause)
+	b.recordEnd(r)
+	b.finish(r)
+}
+
+// finish closes the log of a run of which nothing more can come.
+func (b *Box) finish(r *Run) {
+	r.closeLog()
+	b.logs.Prepare(newExecID)
+	b.watcher.wake(r.ID)
+	b.confirm(r.wireID)
+	b.history.settle(r)
+	close(r.over) // a call that waited for it finds all of the above done
+}
+
+func (b *Box) run(id wire.ID) *Run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.runs[id]
+}
+
+// insert adds a run that the agent has from before.
+func (b *Box) insert(r *Run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.runs[r.wireID] = r
+}
+
+func (b *Box) remove(r *Run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.runs, r.wireID)
+	b.used = time.Now()
+}
+
+func (b *Box) removeAll() []*Run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	runs := slices.Collect(maps.Values(b.runs))
+	clear(b.runs)
+	return runs
+}
+
+// all returns the runs that are not over.
+func (b *Box) all() []*Run {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Values(b.runs))
+}
+
+// runIDs names the runs that are not over, nil where nothing runs.
+func (b *Box) runIDs() (list []string) {
+	for _, r := range b.all() {
+		list = append(list, r.ID)
+	}
+	return list
+}
+
+func (b *Box) records() (list []Record) {
+	for _, r := range b.all() {
+		list = append(list, r.record())
+	}
+	return list
 }
 
 // Live returns how many runs have not ended.
@@ -230,95 +449,46 @@ func (b *Box) Live() int {
 	return n
 }
 
-// Gone returns nil while the box is there, then the reason why it is not.
-func (b *Box) Gone() error {
-	const hint = "Start another one, or leave containerId out."
-	end := b.link.End()
-	switch {
-	case end.How == link.Open:
-		return nil
-	case end.How == link.Broken:
-		return Errorf(DockerUnavailable, "It is dialled again, and what runs in it goes on. Try again in a few seconds.",
-			"box %s cannot be reached just now: %w", b.ID, end.Cause)
-	case end.How == link.Closed && end.Cause == nil:
-		return Errorf(BoxGone, hint, "box %s was stopped", b.ID)
-	case end.How == link.Closed:
-		return Errorf(BoxGone, hint, "box %s was stopped: %w", b.ID, end.Cause)
-	}
-	return Errorf(BoxGone, hint, "box %s is gone: %w", b.ID, end.Cause)
-}
-
-// isStopped reports whether Close has begun: what a signal ends then, we ended.
-func (b *Box) isStopped() bool { return b.link.End().How == link.Closed }
-
-// Monitor has the box asked after closely until done is called, which must be.
-// silent is closed when what carries its stream does not answer; Unresponsive says why. It
-// is nil of a stream that cannot die without a sign.
-func (b *Box) Monitor() (silent <-chan struct{}, done func()) { return b.link.Monitor() }
-
-// Unresponsive says why nothing is heard of the box, nil where something is or no call
-// monitors it.
-func (b *Box) Unresponsive() error { return b.link.Unresponsive() }
-
-// Done is closed when the box is gone with all that it took.
-func (b *Box) Done() <-chan struct{} { return b.done }
-
-// Close ends everything in the box and the box, and returns when both are
-// gone. It is idempotent.
-func (b *Box) Close() {
-	b.link.Close(nil)
-	<-b.done
-}
-
-// serve reads until the stream ends. Nothing that it calls waits for anything
-// but the disk: one run never holds up another.
-func (b *Box) serve() {
-	end := b.link.Serve(b.dispatch)
-	status := Lost
-	if end.How == link.Closed {
-		status = Killed
-	}
-	for _, run := range b.takeAll() {
-		if b.left() {
-			run.leave()
-		} else {
-			run.lose(status, end.Cause)
-		}
-	}
-	b.lookout.close()
-	close(b.done)
-}
-
-func (b *Box) takeAll() []*Run {
+// busy reports whether anything runs, left behind or not.
+func (b *Box) busy() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	runs := slices.Collect(maps.Values(b.runs))
-	clear(b.runs)
-	return runs
+	return len(b.runs) > 0
 }
 
-// all returns the runs that are not over.
-func (b *Box) all() []*Run {
+// touch records a use of the box.
+func (b *Box) touch() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Collect(maps.Values(b.runs))
+	b.used = time.Now()
 }
 
-// dispatch gives a frame to its run, and forgets the run when it is over.
-func (b *Box) dispatch(f wire.Frame) error {
+// idle returns since when the box is idle, false where it is not: while anything runs
+// in it, also what a command left behind.
+func (b *Box) idle() (since time.Time, ok bool) {
 	b.mu.Lock()
-	r := b.runs[f.Run]
-	b.mu.Unlock()
-	if r == nil {
-		return wire.Violation("%v for a run that is not", f.Kind)
-	}
-	over, err := r.take(f)
-	if over {
-		b.mu.Lock()
-		delete(b.runs, f.Run)
-		b.touched = time.Now()
-		b.mu.Unlock()
-		r.close()
-	}
-	return err
+	defer b.mu.Unlock()
+	return b.used, len(b.runs) == 0 && b.conn.End().How == link.Open
 }
+
+// usedUp reports whether the box has run so many commands and none runs now.
+func (b *Box) usedUp(uses int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.uses >= uses && len(b.runs) == 0
+}
+
+// describe names a box for a user who has to choose one to stop.
+func (b *Box) describe() string {
+	s := b.ID
+	if b.Name != "" {
+		s += fmt.Sprintf(" %q", b.Name)
+	}
+	since, idle := b.idle()
+	if !idle {
+		return s + fmt.Sprintf(" (started %v ago, busy)", age(b.Started))
+	}
+	return s + fmt.Sprintf(" (started %v ago, idle for %v)", age(b.Started), age(since))
+}
+
+func age(t time.Time) time.Duration { return time.Since(t).Round(time.Second) }

@@ -10,7 +10,7 @@ import (
 // TestPanicOfTheSummariserLosesOnlyTheSummary: the run goes on printing.
 func TestPanicOfTheSummariserLosesOnlyTheSummary(t *testing.T) {
 	var log bytes.Buffer
-	box := &Box{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	box := &Box{shared: &shared{}, logger: slog.New(slog.NewTextHandler(&log, nil))}
 	run := &Run{Box: box, Command: Command{Cmd: "make", SummarizeAbove: 10}, done: make(chan struct{})}
 	d := newDigester(run)
 	d.mask = func(string) string { panic("a line like no other") }

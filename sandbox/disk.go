@@ -2,9 +2,8 @@ package sandbox
 
 import (
 	"fmt"
-	"maps"
+	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -43,10 +42,14 @@ const (
 // runs is killed, and nothing begins but what makes room. It looks only while
 // something runs. A nil one watches nothing.
 type diskWatch struct {
-	box  *Box
 	most int64    // of a floor, in bytes
 	dirs []string // on the disks
 	room func(dir string) (rawlog.Space, error)
+	log  *slog.Logger
+
+	// Only the box knows what runs in it.
+	busy  func() bool     // reports whether anything does
+	evict func(why error) // kills what does, but for what makes room
 
 	awake atomic.Bool              // a look is to come
 	low   atomic.Pointer[shortage] // that the last one found, nil for none; before the first, any
@@ -73,7 +76,7 @@ func newDiskWatch(b *Box, most int64, dirs []string) *diskWatch {
 	if most <= 0 || len(dirs) == 0 {
 		return nil
 	}
-	w := &diskWatch{box: b, most: most, dirs: dirs, room: rawlog.Room}
+	w := &diskWatch{most: most, dirs: dirs, room: rawlog.Room, log: b.logger, busy: b.busy, evict: b.evict}
 	w.low.Store(new(shortage))
 	return w
 }
@@ -105,9 +108,9 @@ func (w *diskWatch) look() {
 	was := w.low.Swap(low)
 	if low != nil {
 		if was == nil {
-			w.box.logger.Warn("disk low, commands are killed", "dir", low.dir, "free", low.free, "floor", low.floor, "files", low.files)
+			w.log.Warn("disk low, commands are killed", "dir", low.dir, "free", low.free, "floor", low.floor, "files", low.files)
 		}
-		w.box.evict(low.errorf("the command was killed, with all that it started"))
+		w.evict(low.errorf("the command was killed, with all that it started"))
 	}
 	if w.rest() {
 		return
@@ -118,11 +121,11 @@ func (w *diskWatch) look() {
 // rest reports whether nothing runs, so that nobody need look before wake. What
 // begins meanwhile either is seen here or wakes it.
 func (w *diskWatch) rest() bool {
-	if w.box.busy() {
+	if w.busy() {
 		return false
 	}
 	w.awake.Store(false)
-	return !w.box.busy() || !w.awake.CompareAndSwap(false, true)
+	return !w.busy() || !w.awake.CompareAndSwap(false, true)
 }
 
 // measure returns the first shortage that it finds, nil for none, and how soon there
@@ -181,33 +184,12 @@ func tidies(c Command) bool {
 	return c.Shell == "" && !strings.Contains(c.Cmd, ">") && list.Check(c.Cmd, c.Env) == nil
 }
 
-// evict ends all that runs in the box but what makes room. Of a run that came back
-// not all is known that it was started with.
+// evict ends all that runs in the box but what makes room. Of a resumed run not all
+// is known that it was started with.
 func (b *Box) evict(why error) {
-	b.mu.Lock()
-	runs := slices.Collect(maps.Values(b.runs))
-	b.mu.Unlock()
-	for _, r := range runs {
-		if r.back != nil || !tidies(r.Command) {
+	for _, r := range b.all() {
+		if r.resumed != nil || !tidies(r.Command) {
 			r.evict(why)
 		}
 	}
-}
-
-// evict ends a run that nobody asked to end, without a grace: that of other
-// kills is long enough to write several GB.
-func (r *Run) evict(why error) {
-	r.mu.Lock()
-	if r.cause == "" {
-		r.why = why
-	}
-	r.mu.Unlock()
-	r.kill(Killed, 0)
-}
-
-// busy reports whether anything runs, left behind or not.
-func (b *Box) busy() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.runs) > 0
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -46,20 +47,20 @@ func (d *fakeDisk) leave(free int64) {
 	d.free = free
 }
 
-// kills is a stream to an agent that takes everything and does nothing; it
-// knows which runs it was told to kill.
-type kills struct {
+// A killRecorder is a stream to an agent that takes everything and does nothing; it
+// records which runs it was told to kill.
+type killRecorder struct {
 	mu   sync.Mutex
 	runs []wire.ID
 }
 
-func (k *kills) list() []wire.ID {
+func (k *killRecorder) list() []wire.ID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.runs)
 }
 
-func (k *kills) Write(p []byte) (int, error) {
+func (k *killRecorder) Write(p []byte) (int, error) {
 	f, err := wire.NewReader(strings.NewReader(string(p)), wire.FromHost).Read()
 	if err == nil && f.Kind == wire.Kill {
 		k.mu.Lock()
@@ -68,30 +69,38 @@ func (k *kills) Write(p []byte) (int, error) {
 	}
 	return len(p), err
 }
-func (k *kills) Read([]byte) (int, error) { return 0, io.EOF }
-func (k *kills) Close() error             { return nil }
+func (k *killRecorder) Read([]byte) (int, error) { return 0, io.EOF }
+func (k *killRecorder) Close() error             { return nil }
 
-func watched(disk *fakeDisk) (*Box, *kills) {
-	told := new(kills)
-	b := &Box{ID: "b", runs: map[wire.ID]*Run{}, gate: crowdGate(9), logger: slog.New(slog.DiscardHandler)}
-	b.link = link.New(told, link.Config{Lease: time.Hour, Active: b.busy})
+func watched(disk *fakeDisk) (*Box, *killRecorder) {
+	told := new(killRecorder)
+	b := testBox("b", told, link.Config{Lease: time.Hour})
 	b.disk = newDiskWatch(b, 1<<30, []string{"/work"})
 	b.disk.room = disk.room
 	return b, told
 }
 
+// testBox returns a box on a stream of which nothing is read.
+func testBox(id string, stream io.ReadWriteCloser, c link.Config) *Box {
+	b := &Box{ID: id, shared: &shared{}, runs: map[wire.ID]*Run{}, limiter: newLimiter(9), logger: slog.New(slog.DiscardHandler)}
+	c.Active = b.busy
+	b.conn = &conn{Link: link.New(stream, c), box: id, logger: b.logger}
+	return b
+}
+
 // runs adds a run as Exec does, and returns how to end it.
 func runs(b *Box, cmd string) (r *Run, end func()) {
-	r = newRun(b, Command{Cmd: cmd})
+	var id wire.ID
+	rand.Read(id[:])
+	r = newRun(b, Command{Cmd: cmd}, runStart{id: newExecID(), wireID: id, time: time.Now()})
 	b.add(r)
+	b.disk.wake()
 	return r, func() {
-		b.mu.Lock()
-		delete(b.runs, r.wireID)
-		b.mu.Unlock()
+		b.remove(r)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.patience != nil {
-			r.patience.Stop()
+		if r.killed.deadline != nil {
+			r.killed.deadline.Stop()
 		}
 	}
 }
@@ -102,9 +111,9 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// A disk is asked the more often the sooner it may be full, and not at all while
+// The sooner a disk may be full the more often it is measured, and not at all while
 // nothing runs.
-func TestDiskIsAskedAsOftenAsNeeded(t *testing.T) {
+func TestDiskIsMeasuredAsOftenAsNeeded(t *testing.T) {
 	const gb = 1 << 30
 	for free, want := range map[int64]int{1000 * gb: 4, 9 * gb: 7, 2 * gb: 53, gb: 350} {
 		synctest.Test(t, func(t *testing.T) {
@@ -136,7 +145,7 @@ func TestDiskIsAskedAsOftenAsNeeded(t *testing.T) {
 
 // Below the floor what writes is killed and refused, what makes room is not, and
 // with room again everything is as before.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskKillsWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &fakeDisk{free: 100 << 30, all: 200 << 30}
 		b, told := watched(disk)
@@ -155,7 +164,7 @@ func TestFullDisk(t *testing.T) {
 		endRM()
 		sentence := "the command was killed, with all that it started: the disk that /work of the user's machine is on has 512.0 MB left, and 1024.0 MB are kept free"
 		dd.mu.Lock()
-		why := dd.why
+		why := dd.killed.why
 		dd.mu.Unlock()
 		if why == nil || why.Error() != sentence {
 			t.Errorf("%v", why)
@@ -175,9 +184,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestDiskOfFewFiles: a disk is asked the more often the fewer files it can have, and
-// who has none left is told that it is files.
-func TestDiskOfFewFiles(t *testing.T) {
+// The fewer files a disk can have the more often it is measured, and the error for a
+// disk without any says so.
+func TestDiskOfFewFilesIsMeasuredOften(t *testing.T) {
 	for free, want := range map[int64]int{10_000_000: 4, 1_000_000 + 65_536: 7, 100_000 + 65_536: 70, 65_536: 350} {
 		synctest.Test(t, func(t *testing.T) {
 			disk := &fakeDisk{free: 1 << 50, all: 1 << 50, freeFiles: free, allFiles: 1 << 30}
@@ -200,7 +209,7 @@ func TestDiskOfFewFiles(t *testing.T) {
 	}
 }
 
-func TestFloor(t *testing.T) {
+func TestFloorIsATwentiethAtMost(t *testing.T) {
 	for name, c := range map[string]struct {
 		disk *fakeDisk
 		low  bool
@@ -218,7 +227,7 @@ func TestFloor(t *testing.T) {
 		"one without an end":          {&fakeDisk{free: math.MaxInt64, all: math.MaxInt64}, false},
 		"one of no size":              {&fakeDisk{}, false},
 	} {
-		w := newDiskWatch(nil, 1<<30, []string{"/work"})
+		w := newDiskWatch(&Box{}, 1<<30, []string{"/work"})
 		w.room = c.disk.room
 		if err := w.admit(Command{Cmd: "make"}); (err != nil) != c.low {
 			t.Errorf("%s: the first command: %v", name, err)
@@ -226,7 +235,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-func TestFillable(t *testing.T) {
+func TestFillableListsWritableDirectories(t *testing.T) {
 	mounts := []Mount{{Source: "/read"}, {Source: "/write", Writable: true}}
 	for _, c := range []struct {
 		spec  Spec
@@ -241,12 +250,12 @@ func TestFillable(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	if newDiskWatch(nil, 0, []string{"/work"}) != nil || newDiskWatch(nil, 1, nil) != nil {
+	if newDiskWatch(&Box{}, 0, []string{"/work"}) != nil || newDiskWatch(&Box{}, 1, nil) != nil {
 		t.Error("there is nothing to watch")
 	}
 }
 
-func TestTidies(t *testing.T) {
+func TestTidiesAdmitsOnlyCommandsThatMakeRoom(t *testing.T) {
 	for cmd, want := range map[string]bool{
 		"rm -rf build":                  true,
 		"cd sub && rm -f *.o; du -sh .": true,

@@ -2,7 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"io"
+	"sync"
 
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
@@ -13,7 +16,7 @@ const (
 	stdinChunk = 32 << 10
 
 	// endRoom is kept free in the window, so that the end of input can be typed at
-	// a terminal that takes nothing more.
+	// a terminal whose window is full.
 	endRoom = 64
 
 	// endOfFile is what a person types for the end of input. It counts as one only
@@ -22,65 +25,77 @@ const (
 	endOfFile = "\x04"
 )
 
-// input is what is known of a run's input besides the window. The token in turn
-// belongs to the one who sends: what one call sends stays together.
+// errRunEnded is returned for input that its run, having ended, does not read.
+var errRunEnded = errors.New("the command has ended")
+
+// input sends a run's standard input, or what is typed at its terminal, within the
+// window of the protocol. Commands that read /dev/null have none.
 type input struct {
-	turn    chan struct{} // has a token while somebody sends
-	closed  bool          // no more can be sent; never true for a terminal
-	midLine bool          // what was typed last was no end of a line
+	conn *conn
+	id   wire.ID
+	exec string // id of the run, for errors
+	tty  bool
+
+	ended <-chan struct{} // closed when the run has ended
+	turn  chan struct{}   // has a token while a call sends: the bytes of one call stay together
+	room  chan struct{}   // has a token when the agent consumed bytes
+
+	mu      sync.Mutex
+	unacked int  // bytes on their way
+	closed  bool // no more can be sent; never true for a terminal
+	midLine bool // the last byte typed did not end a line
 }
 
-// hasInput reports whether the command reads anything but /dev/null.
-func (c Command) hasInput() bool { return c.Stdin != nil || c.Interactive || c.TTY != nil }
+func newInput(c *conn, id wire.ID, exec string, tty bool, ended <-chan struct{}) *input {
+	return &input{conn: c, id: id, exec: exec, tty: tty, ended: ended, turn: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
 
-// feed carries the command's Stdin to the agent. A Reader that blocks keeps this
-// goroutine until it returns, beyond the end of the run; that is the caller's to
-// end. Its owner has taken the turn for it.
-func (r *Run) feed() {
-	defer r.yield()
+// feed sends all of from, and then, where end is set, the end of input. The caller has
+// acquired the turn, which feed releases. A Reader that blocks keeps this goroutine
+// until it returns, beyond the end of the run; the caller of Exec must end it.
+func (in *input) feed(from io.Reader, end bool) {
+	defer in.release()
 	buf := make([]byte, wire.HeaderLen+stdinChunk)
-	for r.waitRoom(context.Background(), stdinChunk) == nil {
-		n, err := r.Command.Stdin.Read(buf[wire.HeaderLen:])
-		if r.ended() {
+	for in.waitRoom(context.Background(), stdinChunk) == nil {
+		n, err := from.Read(buf[wire.HeaderLen:])
+		if in.isOver() {
 			return
 		}
-		if n > 0 && r.transmit(buf[:wire.HeaderLen+n]) != nil {
-			return // the box is lost, and its reader says so
+		if n > 0 && in.transmit(buf[:wire.HeaderLen+n]) != nil {
+			return // the box is lost, which its reader goroutine reports
 		}
 		if err == nil {
 			continue
 		}
 		if err != io.EOF {
-			r.Box.logger.Warn("standard input ended early", "exec", r.ID, "err", err)
+			in.conn.logger.Warn("standard input ended early", "exec", in.exec, "err", err)
 		}
-		if !r.Command.Interactive {
-			r.endInput()
+		if end {
+			in.end()
 		}
 		return
 	}
 }
 
-// Input gives the command more to read, and returns when all of it is on its way.
-// A command that does not read takes 256 KiB; beyond that Input waits for it, as
-// long as ctx allows.
-func (r *Run) Input(ctx context.Context, p []byte) error {
+// write sends all of p, and waits for room in the window as long as ctx allows.
+func (in *input) write(ctx context.Context, p []byte) error {
 	select {
-	case r.in.turn <- struct{}{}:
-		defer r.yield()
+	case in.turn <- struct{}{}:
+		defer in.release()
 	case <-ctx.Done():
-		return r.notRead(ctx, 0, len(p))
-	case <-r.done:
+		return in.unread(ctx, 0, len(p))
+	case <-in.ended:
 	}
-	if err := r.canType(); err != nil {
+	if err := in.writable(); err != nil {
 		return err
 	}
 	for sent := 0; sent < len(p); {
 		n := min(len(p)-sent, stdinChunk)
-		if err := r.waitRoom(ctx, n); err != nil {
-			return r.notRead(ctx, sent, len(p))
+		if err := in.waitRoom(ctx, n); err != nil {
+			return in.unread(ctx, sent, len(p))
 		}
-		frame := wire.Append(make([]byte, 0, wire.HeaderLen+n), wire.Stdin, r.wireID, p[sent:sent+n])
-		if err := r.transmit(frame); err != nil {
+		frame := wire.Append(make([]byte, 0, wire.HeaderLen+n), wire.Stdin, in.id, p[sent:sent+n])
+		if err := in.transmit(frame); err != nil {
 			return err
 		}
 		sent += n
@@ -88,100 +103,133 @@ func (r *Run) Input(ctx context.Context, p []byte) error {
 	return nil
 }
 
-// CloseInput says that no more input comes. At a terminal it types what a person
-// would, ^D, which the program there takes for the end or not; more can follow.
-func (r *Run) CloseInput() error {
-	if err := r.canType(); err != nil {
+// close sends the end of input, unless a call still sends some.
+func (in *input) close() error {
+	if err := in.writable(); err != nil {
 		return err
 	}
 	select {
-	case r.in.turn <- struct{}{}:
-		defer r.yield()
+	case in.turn <- struct{}{}:
+		defer in.release()
 	default:
-		return Errorf(InvalidArgument, "Wait until the command has read it.", "other input of command %s is still on its way", r.ID)
+		return Errorf(InvalidArgument, "Wait until the command has read it.", "other input of command %s is still on its way", in.exec)
 	}
-	return r.endInput()
+	return in.end()
 }
 
-func (r *Run) yield() { <-r.in.turn }
+func (in *input) release() { <-in.turn }
 
-// canType says why nothing can be sent to the run, if so.
-func (r *Run) canType() error {
-	if !r.Command.hasInput() {
-		return Errorf(InvalidArgument, "Start it with background: true, tty: true or stdin.", "the input of command %s is /dev/null", r.ID)
+func (in *input) isOver() bool {
+	select {
+	case <-in.ended:
+		return true
+	default:
+		return false
 	}
-	if r.ended() {
-		return r.overError()
+}
+
+// writable says why nothing can be sent, if so.
+func (in *input) writable() error {
+	if in.isOver() {
+		return errRunEnded
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.in.closed {
-		return Errorf(InvalidArgument, "Start another command for more.", "the input of command %s has been closed", r.ID)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.closed {
+		return Errorf(InvalidArgument, "Start another command for more.", "the input of command %s has been closed", in.exec)
 	}
 	return nil
 }
 
-func (r *Run) overError() error {
-	return Errorf(InvalidArgument, "Its output is in its log; start it again if need be.", "command %s has ended: %s, exit code %d", r.ID, r.Exit().Status, r.Exit().Code)
+// unread says why not all input was sent: the run has ended, or does not read.
+func (in *input) unread(ctx context.Context, sent, all int) error {
+	if in.isOver() {
+		return errRunEnded
+	}
+	return Errorf(LimitReached, "The command does not read at the moment. See with logs what it does, and send the rest later.",
+		"command %s took only %d of %d bytes of input: %w", in.exec, sent, all, context.Cause(ctx))
 }
 
-// notRead says why not all input was sent: the run has ended, or nobody takes it.
-func (r *Run) notRead(ctx context.Context, sent, all int) error {
-	if r.ended() {
-		return r.overError()
+// end sends the end of input. The caller has the turn.
+func (in *input) end() error {
+	if !in.tty {
+		in.markClosed()
+		return in.conn.send(wire.Append(nil, wire.StdinClose, in.id, nil))
 	}
-	return Errorf(LimitReached, "It reads nothing just now. Look with logs what it does, and send the rest later.",
-		"command %s took only %d of %d bytes of input: %w", r.ID, sent, all, context.Cause(ctx))
-}
-
-// endInput ends the input of a run whose turn the caller has.
-func (r *Run) endInput() error {
-	if r.Command.TTY == nil {
-		r.mu.Lock()
-		r.in.closed = true
-		r.mu.Unlock()
-		return r.Box.sent(r.Box.link.Send(wire.Append(nil, wire.StdinClose, r.wireID, nil)))
-	}
-	r.mu.Lock()
-	end := endOfFile
-	if r.in.midLine {
-		end += endOfFile
-	}
-	full := r.unacked+len(end) > wire.StdinWindow
-	r.mu.Unlock()
+	text, full := in.typedEnd()
 	if full {
-		return Errorf(LimitReached, "It reads nothing just now. Send it a signal, or end it with stop.", "command %s does not read what it was sent before", r.ID)
+		return Errorf(LimitReached, "Send it a signal, or end it with stop.", "command %s does not read the input that it was sent before", in.exec)
 	}
-	return r.transmit(wire.Append(nil, wire.Stdin, r.wireID, []byte(end)))
+	return in.transmit(wire.Append(nil, wire.Stdin, in.id, []byte(text)))
+}
+
+func (in *input) markClosed() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.closed = true
+}
+
+// typedEnd is what to type for the end of input, and whether the window is too full.
+func (in *input) typedEnd() (text string, full bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	text = endOfFile
+	if in.midLine {
+		text += endOfFile
+	}
+	return text, in.unacked+len(text) > wire.StdinWindow
 }
 
 // waitRoom waits until n bytes fit the window, or until the run has ended.
-func (r *Run) waitRoom(ctx context.Context, n int) error {
-	for {
-		r.mu.Lock()
-		fits := r.unacked+n <= wire.StdinWindow-endRoom
-		r.mu.Unlock()
-		if fits {
-			return ctx.Err()
-		}
+func (in *input) waitRoom(ctx context.Context, n int) error {
+	for !in.fits(n) {
 		select {
-		case <-r.room:
-		case <-r.done:
-			return io.ErrClosedPipe
+		case <-in.room:
+		case <-in.ended:
+			return errRunEnded
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	return ctx.Err()
 }
 
-// transmit sends a frame's room of bytes as input, header and all.
-func (r *Run) transmit(frame []byte) error {
+func (in *input) fits(n int) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.unacked+n <= wire.StdinWindow-endRoom
+}
+
+// transmit sends a frame with room for its header as input.
+func (in *input) transmit(frame []byte) error {
 	n := len(frame) - wire.HeaderLen
 	last := frame[len(frame)-1]
-	r.mu.Lock()
-	r.unacked += n
-	r.in.midLine = last != '\n' && last != '\r' && last != endOfFile[0]
-	r.mu.Unlock()
-	wire.Put(frame, wire.Stdin, r.wireID, n)
-	return r.Box.sent(r.Box.link.Send(frame))
+	in.mu.Lock()
+	in.unacked += n
+	in.midLine = last != '\n' && last != '\r' && last != endOfFile[0]
+	in.mu.Unlock()
+	wire.Put(frame, wire.Stdin, in.id, n)
+	return in.conn.send(frame)
+}
+
+// consumed handles a StdinTaken of the agent. A run without input has none to consume.
+func (in *input) consumed(f wire.Frame) error {
+	if len(f.Payload) != 4 {
+		return wire.Violation("%v of %d bytes", f.Kind, len(f.Payload))
+	}
+	if in == nil {
+		return wire.Violation("%v by a command without input", f.Kind)
+	}
+	n := binary.BigEndian.Uint32(f.Payload)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if n == 0 || int64(n) > int64(in.unacked) {
+		return wire.Violation("%v of %d bytes, where %d are on their way", f.Kind, n, in.unacked)
+	}
+	in.unacked -= int(n)
+	select {
+	case in.room <- struct{}{}:
+	default:
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-// Package sandbox runs commands in warm boxes: places that already stand, each
+// Package sandbox runs commands in warm boxes: places that already run, each
 // with an agent of ours in it, so that a command answers as fast as in a local
 // shell.
 //
@@ -8,7 +8,7 @@
 // and no configuration file.
 //
 // Whatever comes from a box is hostile: bounded before it is stored, and never
-// taken for words of ours.
+// mistaken for text of the host.
 package sandbox
 
 import (
@@ -18,11 +18,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/hostcode"
 	"github.com/warmbox/warmbox/sandbox/policy"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
@@ -45,47 +47,20 @@ type Manager struct {
 	MaxRuns         int              // at once, in all boxes; 0 is DefaultMaxRuns
 	MinFree         int64            // bytes of a disk that commands leave to others, and a file for each 16 KB of them, at most a twentieth of either; 0: they may fill it
 	Secrets         *redact.Redactor // what the output of runs never shows; nil knows the well-known forms
-	Pool            Pool             // what stands ready
-	IdleTimeout     time.Duration    // after which a box that nobody uses is stopped; 0: never
-	ReattachTimeout time.Duration    // how long a kept box waits for a server; 0: DefaultReattachTimeout
-	Evict           bool             // where MaxBoxes stand and one more is wanted, the one that was idle for longest is stopped
+	Pool            Pool             // of spare boxes
+	IdleTimeout     time.Duration    // after which an idle box is stopped; 0: never
+	ReattachTimeout time.Duration    // how long a persistent box waits for a server; 0: DefaultReattachTimeout
+	Evict           bool             // where MaxBoxes run and one more is wanted, the one that was idle for longest is stopped
 	Logger          *slog.Logger
-	Audit           *slog.Logger // told of each box and command, for the record; nil: nobody is
+	Audit           *slog.Logger // receives a record of each box and command; nil: none is made
 
-	PrincipalNames map[string]string // of principals, by which the record names them; set before anybody calls
+	PrincipalNames map[string]string // of principals, as the audit record names them; set before any other call
 
-	mu        sync.Mutex
-	boxes     map[string]*tenancy        // by box id
-	gone      []departed                 // the last ones, so that a late question is answered
-	own       map[Owner]*Box             // by owner, what it gets without asking
-	claims    map[claimKey]chan struct{} // what somebody is at; closed when it is done
-	pool      *pool                      // nil until there is a client
-	idleTimer *time.Timer                // nil until there is a box that may be idle for too long
-	met       map[string]chan struct{}   // principals of which there was a client; closed when what they kept is back
-	starting  int
-	closed    bool
-	life      context.Context    // of those who tend; nil until there is something to
-	end       context.CancelFunc // of life
-	pending   sync.WaitGroup     // launches under way, boxes that stand, and who tends
-	history   history
-	allowed   approvals
-	late      []lateNews // of boxes that have ended
-	deeds     deeds
-	runs      *gate // of all boxes, nil until the first box is wanted
+	shared // what each box has a pointer to
+	boxes  boxes
+	pool   pool
+	tasks  tasks // launches under way, watches of boxes, the pool, reattaching
 }
-
-type tenancy struct {
-	box   *Box
-	owner Owner
-}
-
-type departed struct {
-	id    string
-	owner Owner
-	why   error
-}
-
-var errClosed = errors.New("the server is shutting down")
 
 // Request says how a box shall differ from the defaults.
 type Request struct {
@@ -102,135 +77,87 @@ func (m *Manager) Start(ctx context.Context, owner Owner, req Request) (box *Box
 		return nil, false, err
 	}
 	if req.Name != "" {
-		release, err := m.claim(ctx, claimKey{owner.all(), req.Name})
+		release, err := m.boxes.claims.acquire(ctx, claimKey{owner.all(), req.Name})
 		if err != nil {
 			return nil, false, err
 		}
 		defer release()
 	}
-	if box := m.named(owner, req.Name); box != nil {
+	if box, _ := m.boxes.named(owner, req.Name); box != nil {
 		if req.Persistent && box.ReattachTimeout() <= 0 {
-			err := notKept(req.Name)
-			m.newAudit().started(owner, req, nil, err)
-			return nil, false, err
+			return nil, false, m.refused(owner, req, notPersistent(req.Name))
 		}
 		return box, true, nil
 	}
 	spec, err := m.spec(req)
 	if err == nil {
-		spec.Persistent, err = m.keep(owner, req)
+		spec.Persistent, err = m.persistence(owner, req)
 	}
 	if err != nil {
-		m.newAudit().started(owner, req, nil, err)
-		return nil, false, err
+		return nil, false, m.refused(owner, req, err)
 	}
-	if box, err := m.back(ctx, owner, req.Name); box != nil || err != nil {
+	if box, err := m.reattachNamed(ctx, owner, req.Name); box != nil || err != nil {
 		return box, box != nil, err
 	}
-	if err := m.reserve(owner); err != nil {
-		return nil, false, err
-	}
-	defer m.pending.Done()
-	if box = m.takeWarm(ctx, req); box == nil {
-		box, err = m.launch(ctx, spec)
-	}
-	if err = m.adopt(box, owner, req, spec, err); err != nil {
+	if box, err = m.start(ctx, owner, req, spec); err != nil {
 		return nil, false, err
 	}
 	box.audit.started(owner, req, box, nil)
 	return box, false, nil
 }
 
-// A claimKey names what one caller at a time does: it starts the box of that name, the
-// owner's default box where there is none.
-type claimKey struct {
-	owner Owner
-	name  string
+// refused records a box that may not start.
+func (m *Manager) refused(owner Owner, req Request, err error) error {
+	m.newAudit().started(owner, req, nil, err)
+	return err
 }
 
-// claim lets one caller at a time do something of that key: a burst of calls
-// for one box starts one.
-func (m *Manager) claim(ctx context.Context, key claimKey) (release func(), err error) {
-	for {
-		m.mu.Lock()
-		before := m.claims[key]
-		if before == nil {
-			done := make(chan struct{})
-			if m.claims == nil {
-				m.claims = map[claimKey]chan struct{}{}
-			}
-			m.claims[key] = done
-			m.mu.Unlock()
-			return func() {
-				m.mu.Lock()
-				delete(m.claims, key)
-				m.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		m.mu.Unlock()
-		select {
-		case <-before:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+// start gives an owner a spare box, or a new one.
+func (m *Manager) start(ctx context.Context, owner Owner, req Request, spec Spec) (*Box, error) {
+	done, ok := m.tasks.begin()
+	if !ok {
+		return nil, errClosed
 	}
-}
-
-// adopt gives a box that was started to its owner, in the place that was
-// reserved for it, or gives the place back where err says that it was not.
-func (m *Manager) adopt(box *Box, owner Owner, req Request, spec Spec, err error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.starting--
-	if err == nil && m.closed {
-		err = errClosed
-		m.pending.Go(box.Close)
+	defer done()
+	if err := m.boxes.reserve(owner, m.maxBoxes(), m.Evict); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return err
-	}
+	m.tendLogs()
 	if spec.Persistent != nil {
 		owner = owner.all()
 	}
-	if m.pool != nil {
-		m.pool.forgive() // what starts for somebody starts for the pool too
-	}
-	box.Name, box.owner = req.Name, owner
-	m.furnish(box, spec)
-	m.enter(box)
-	return nil
-}
-
-// furnish gives a box what all boxes of the Manager share.
-func (m *Manager) furnish(b *Box, spec Spec) {
-	b.history, b.secrets, b.common = &m.history, m.Secrets, m.runs
-	b.deeds = &m.deeds
-	b.commands, b.allowed, b.audit = m.Commands, &m.allowed, m.newAudit()
-	b.disk = newDiskWatch(b, m.MinFree, fillable(spec, b.Place))
-}
-
-// enter takes a box down as one that stands. The caller holds m.mu.
-func (m *Manager) enter(b *Box) {
-	if m.boxes == nil {
-		m.boxes = map[string]*tenancy{}
-	}
-	m.boxes[b.ID] = &tenancy{b, b.owner}
-	m.awaitIdle()
-	m.pending.Go(func() { m.watch(b, b.owner) })
-}
-
-// named returns the box of a name: of two, the one that is kept.
-func (m *Manager) named(owner Owner, name string) (box *Box) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, t := range m.boxes {
-		if name != "" && owner.reaches(t.owner) && t.box.Name == name && t.box.Gone() == nil && (box == nil || t.box.ReattachTimeout() > 0) {
-			box = t.box
+	box := m.claimSpare(ctx, req)
+	if box != nil {
+		box.assign(req.Name, owner)
+	} else {
+		var err error
+		if box, err = m.launch(ctx, spec, req.Name, owner); err != nil {
+			m.boxes.cancel()
+			return nil, err
 		}
 	}
-	return box
+	if err := m.boxes.fill(box); err != nil {
+		m.tasks.fork(box.end)
+		return nil, err
+	}
+	m.pool.started()
+	m.watch(box)
+	return box, nil
 }
+
+// share makes what all boxes share, once.
+func (m *Manager) share() *shared {
+	s := &m.shared
+	s.once.Do(func() {
+		s.logs, s.log, s.secrets, s.commands = m.Logs, m.logger(), m.Secrets, m.Commands
+		s.audit, s.minFree = m.newAudit(), m.MinFree
+		s.allRuns = newLimiter(cmp.Or(max(0, m.MaxRuns), DefaultMaxRuns))
+	})
+	return s
+}
+
+// tendLogs deletes old logs in the background, from the first box of a client on.
+func (m *Manager) tendLogs() { m.tasks.runOnce(taskKey{what: "logs"}, m.Logs.Tend) }
 
 // spec lays a request over the defaults and checks what it may ask for.
 func (m *Manager) spec(req Request) (Spec, error) {
@@ -268,7 +195,7 @@ func (m *Manager) image(ref string) (string, error) {
 		"image %q is not on the list of allowed images: %s", wanted, strings.Join(list, ", "))
 }
 
-// denial makes of a command's the error that its caller can act on.
+// denial makes of a rule's refusal the error that its caller can act on.
 func denial(err error) error {
 	if d, ok := errors.AsType[*policy.Denial](err); ok {
 		return Errorf(ExecValidation, d.Accept, "%w", d)
@@ -276,48 +203,16 @@ func denial(err error) error {
 	return err
 }
 
-// reserve takes one of the places for a box.
-func (m *Manager) reserve(owner Owner) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return errClosed
-	}
-	if m.standing() >= m.maxBoxes() && !m.evict() {
-		return m.full(owner)
-	}
-	m.starting++
-	m.pending.Add(1)
-	m.prepare()
-	return nil
-}
-
-// prepare sees to what all boxes share. The caller holds m.mu.
-func (m *Manager) prepare() {
-	if m.runs == nil {
-		m.runs = crowdGate(cmp.Or(max(0, m.MaxRuns), DefaultMaxRuns))
-		m.tend(m.Logs.Tend)
-	}
-}
-
 func (m *Manager) maxBoxes() int { return cmp.Or(max(0, m.MaxBoxes), DefaultMaxBoxes) }
 
-// tend has something looked after until Close. The caller holds m.mu.
-func (m *Manager) tend(f func(context.Context)) {
-	if m.life == nil {
-		m.life, m.end = context.WithCancel(context.Background())
-	}
-	ctx := m.life
-	m.pending.Go(func() { f(ctx) })
-}
-
-func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
+// launch starts a box. A spare box has no owner yet.
+func (m *Manager) launch(ctx context.Context, spec Spec, name string, owner Owner) (*Box, error) {
 	id := NewID("b")
 	stream, err := m.Launcher.Launch(ctx, id, spec)
 	if err != nil {
 		return nil, fmt.Errorf("start a box: %w", err)
 	}
-	box, err := openBox(ctx, id, stream, spec, m.Logs, m.logger())
+	box, err := openBox(ctx, m.share(), identity{id, name, owner, time.Now()}, stream, spec)
 	if told, ok := errors.AsType[*Error](err); ok {
 		return nil, told
 	}
@@ -328,113 +223,166 @@ func (m *Manager) launch(ctx context.Context, spec Spec) (*Box, error) {
 	return box, nil
 }
 
-// watch forgets a box when it is gone, unless that comes back.
-func (m *Manager) watch(box *Box, owner Owner) {
-	<-box.Done()
-	why, left := box.Gone(), box.detached()
-	if box.unreached() != nil {
-		if why = m.reach(m.life, box); why == nil {
-			return
-		}
-		m.history.lose(box.ID, why)
-		left = m.life.Err() != nil // to a later program, as this one ends
+// Warm tells the Manager that a client of an owner is there: from now on there are spare
+// boxes, and the server reattaches to the persistent boxes of its principal. It does not
+// wait for them. It costs next to nothing to call it again.
+func (m *Manager) Warm(owner Owner) {
+	m.reattachOnce(owner)
+	if m.Pool.Warm > 0 {
+		m.pool.open(m.Pool, poolHost{
+			image: m.Defaults.Image, tasks: &m.tasks, log: m.logger(), start: m.launchSpare,
+			room: func() int { return m.boxes.room(m.maxBoxes()) },
+		})
 	}
-	if !left {
-		box.audit.stopped(box)
-	}
-	m.forget(box, owner, why)
 }
 
-// forget remembers of a box only why it is gone.
-func (m *Manager) forget(box *Box, owner Owner, why error) {
-	news := box.Changes(0)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.inherit(owner, news)
-	if t := m.boxes[box.ID]; t != nil && t.box == box {
-		delete(m.boxes, box.ID)
+// launchSpare starts a box for the pool.
+func (m *Manager) launchSpare(ctx context.Context, image string) (*spareBox, error) {
+	spec, err := m.spec(Request{Image: image})
+	if err != nil {
+		return nil, err
 	}
-	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return d.id == box.ID })
-	const remember = 256
-	m.gone = append(m.gone, departed{box.ID, owner, why})
-	if len(m.gone) > remember {
-		m.gone = slices.Delete(m.gone, 0, len(m.gone)-remember)
+	spare := &spareBox{image: image, begun: m.begun(), claimed: make(chan struct{})}
+	if spec.Workspace != "" {
+		spare.workspace, _ = os.Stat(spec.Workspace) // where it is not there no box starts
+		paths, _ := Protected(spec.Protect)
+		spare.before = lstat(spec.Workspace, paths)
 	}
+	spare.Box, err = m.launch(ctx, spec, "", Owner{})
+	return spare, err
+}
+
+// begun returns how many commands have begun, or unsettled where anything of them may
+// go on.
+func (m *Manager) begun() int64 {
+	n := m.activity.begun.Load()
+	if m.boxes.busy() || m.activity.left.Load() {
+		return unsettled
+	}
+	return n
+}
+
+// claimSpare returns a spare box that is as it would be if it started now, or nil.
+func (m *Manager) claimSpare(ctx context.Context, req Request) *Box {
+	if len(req.Env) > 0 || req.Persistent {
+		return nil // no spare box was made so
+	}
+	scan := sync.OnceValue(func() hostcode.Found { return ScanWorkspace(m.Defaults.Workspace, m.Defaults.Protect) })
+	return m.pool.claim(cmp.Or(req.Image, m.Defaults.Image), func(s *spareBox) bool {
+		return s.hasWorkspace(m.Defaults.Workspace) && s.protects(scan) && s.conn.Answers(ctx, pingTimeout)
+	})
+}
+
+// watch forgets a box when it is gone, unless the server reattaches to it. A task is
+// under way.
+func (m *Manager) watch(box *Box) {
+	m.boxes.stopIdle(m.idleLimit)
+	m.tasks.fork(func(ctx context.Context) {
+		<-box.Done()
+		why, left := box.Gone(), box.detached()
+		if box.conn.unreachable() != nil {
+			if why = m.reachAgain(ctx, box); why == nil {
+				return
+			}
+			m.history.lose(box.ID, why)
+			left = ctx.Err() != nil // to a later program, as this one ends
+		}
+		if !left {
+			box.audit.stopped(box)
+		}
+		m.boxes.forget(box, why, box.Changes(0))
+	})
+}
+
+// idleLimit is how long a box may be idle. A persistent one may be as long as it waits
+// for a server.
+func (m *Manager) idleLimit(b *Box) time.Duration {
+	if m.IdleTimeout > 0 && b.reattachTimeout > 0 {
+		return max(m.IdleTimeout, m.reattachTimeout())
+	}
+	return m.IdleTimeout
+}
+
+// Stats says what a Manager has at the moment, and how often there was a spare box for
+// a call that wanted one.
+type Stats struct {
+	Boxes, Busy  int // that have an owner; those of them in which something runs
+	Starting     int
+	Ready        int // spare boxes
+	Hits, Misses int64
+
+	Runs    int              // that are not over
+	Ended   map[Status]int64 // how many are, by how they ended
+	Printed int64            // bytes, by all
+}
+
+// Stats returns the figures.
+func (m *Manager) Stats() (s Stats) {
+	s.Runs, s.Ended, s.Printed = m.history.figures()
+	var filling int
+	s.Boxes, s.Busy, s.Starting = m.boxes.figures()
+	s.Ready, filling, s.Hits, s.Misses = m.pool.figures()
+	s.Starting += filling
+	return s
 }
 
 // Box returns a box that the owner has.
-func (m *Manager) Box(owner Owner, id string) (*Box, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t := m.boxes[id]; t != nil && owner.reaches(t.owner) {
-		if err := t.box.Gone(); err != nil {
-			return nil, err
-		}
-		t.box.touch()
-		return t.box, nil
-	}
-	for _, d := range m.gone {
-		if d.id == id && owner.reaches(d.owner) {
-			return nil, d.why
-		}
-	}
-	return nil, Errorf(BoxNotFound, "Use the id that start or exec returned, or leave containerId out.", "there is no box %q", id)
-}
+func (m *Manager) Box(owner Owner, id string) (*Box, error) { return m.boxes.find(owner, id) }
 
 // DefaultBox returns the box that an owner gets without asking for one, and starts it
-// where it does not stand.
+// where there is none.
 func (m *Manager) DefaultBox(ctx context.Context, owner Owner, progress func(string)) (*Box, error) {
-	if box := m.ownBox(owner); box != nil {
+	if box := m.usableDefault(owner); box != nil {
 		return box, nil
 	}
-	release, err := m.claim(ctx, claimKey{owner: owner})
+	release, err := m.boxes.claims.acquire(ctx, claimKey{owner: owner})
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if box := m.ownBox(owner); box != nil {
+	if box := m.usableDefault(owner); box != nil {
 		return box, nil // of a call that came before
 	}
 	box, _, err := m.Start(ctx, owner, Request{Progress: progress})
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.own == nil {
-		m.own = map[Owner]*Box{}
-	}
-	m.own[owner] = box
+	m.boxes.setDefault(owner, box)
 	return box, nil
 }
 
-// ownBox returns it where it stands and is not used up.
-func (m *Manager) ownBox(owner Owner) *Box {
-	m.mu.Lock()
-	box := m.own[owner]
-	m.mu.Unlock()
-	if box == nil || box.Gone() != nil {
+// usableDefault returns it where it runs and has not run too many commands.
+func (m *Manager) usableDefault(owner Owner) *Box {
+	box := m.boxes.defaultOf(owner)
+	if box == nil {
 		return nil
 	}
 	if m.Pool.Uses > 0 && box.usedUp(m.Pool.Uses) {
-		m.retire(box, fmt.Errorf("it ran %d commands, after which a new one takes its place", m.Pool.Uses))
+		box.retire(fmt.Errorf("it ran %d commands, after which a new one takes its place", m.Pool.Uses))
 		return nil
 	}
 	return box
 }
 
 // Boxes returns what an owner has, the oldest first.
-func (m *Manager) Boxes(owner Owner) []*Box {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []*Box
-	for _, t := range m.boxes {
-		if owner.reaches(t.owner) {
-			list = append(list, t.box)
-		}
+func (m *Manager) Boxes(owner Owner) []*Box { return m.boxes.list(owner) }
+
+// Changes returns the changes in the workspaces of all boxes of an owner that were not
+// reported yet, also of boxes that have ended. It waits at most so long for scans that
+// are due.
+func (m *Manager) Changes(owner Owner, wait time.Duration) Changes {
+	all := m.boxes.takeLate(owner)
+	boxes := m.Boxes(owner)
+	list := make([]Changes, len(boxes))
+	var wg sync.WaitGroup
+	for i, b := range boxes {
+		wg.Go(func() { list[i] = b.Changes(wait) })
 	}
-	slices.SortFunc(list, func(a, b *Box) int { return a.Started.Compare(b.Started) })
-	return list
+	wg.Wait()
+	for _, c := range list {
+		all.add(c)
+	}
+	return all
 }
 
 // Stop ends a box that the owner has, with everything in it.
@@ -444,44 +392,24 @@ func (m *Manager) Stop(owner Owner, id string) error {
 		return err
 	}
 	box.Close()
-	return box.unreached() // it may come back: nobody could be told
+	return box.conn.unreachable() // its agent was not told, and the box may run on
 }
 
-// Release ends all that an owner has but the boxes that are kept.
+// Release ends all that an owner has but its persistent boxes.
 func (m *Manager) Release(owner Owner) {
-	m.mu.Lock()
-	delete(m.own, owner)
-	m.mu.Unlock()
-	closeAll(slices.DeleteFunc(m.Boxes(owner), func(b *Box) bool { return b.keepFor > 0 }))
+	m.boxes.setDefault(owner, nil)
+	closeAll(slices.DeleteFunc(m.Boxes(owner), func(b *Box) bool { return b.reattachTimeout > 0 }))
 	m.history.forget(owner)
 	m.allowed.forget(owner)
 }
 
 // Close ends every box and returns when they are gone, those too that are just
-// being launched. Boxes that are kept it leaves as they are. Nothing can be started
+// being launched. Persistent boxes it detaches from. Nothing can be started
 // afterwards.
 func (m *Manager) Close() {
-	m.mu.Lock()
-	m.closed = true
-	if m.idleTimer != nil {
-		m.idleTimer.Stop()
-	}
-	if m.end != nil {
-		m.end()
-	}
-	var list []*Box
-	for _, t := range m.boxes {
-		list = append(list, t.box)
-	}
-	if m.pool != nil {
-		for _, w := range m.pool.ready {
-			list = append(list, w.Box)
-		}
-		m.pool.ready = nil
-	}
-	m.mu.Unlock()
-	m.leaveAll(list)
-	m.pending.Wait()
+	m.tasks.close()
+	m.detachAll(append(m.boxes.close(), m.pool.close()...))
+	m.tasks.wait()
 }
 
 func closeAll(list []*Box) {
@@ -492,15 +420,15 @@ func closeAll(list []*Box) {
 	wg.Wait()
 }
 
-// leaveAll closes boxes, and leaves those that are kept to a later program.
-func (m *Manager) leaveAll(list []*Box) {
+// detachAll closes boxes, and leaves the persistent ones to a later program.
+func (m *Manager) detachAll(list []*Box) {
 	var wg sync.WaitGroup
 	for _, b := range list {
 		wg.Go(func() {
-			if b.keepFor <= 0 {
+			if b.reattachTimeout <= 0 {
 				b.Close()
 			} else if err := b.Detach(); err != nil {
-				m.logger().Warn("a kept box may not come back", "box", b.ID, "err", err)
+				m.logger().Warn("a persistent box may be lost", "box", b.ID, "err", err)
 			}
 		})
 	}

@@ -218,7 +218,7 @@ func TestIdleBoxes(t *testing.T) {
 	m.IdleTimeout = 300 * time.Millisecond // from the next box on; they are at work by now
 	idle := start(t, m, sandbox.Request{})
 	<-idle.Done()
-	if _, err := m.Box(me, idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: nobody used it for 300ms") {
+	if _, err := m.Box(me, idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: it was idle for 300ms") {
 		t.Errorf("%v", err)
 	}
 	for _, box := range []*sandbox.Box{busy, left} {
@@ -245,7 +245,7 @@ func TestTooManyBoxes(t *testing.T) {
 	}
 	_, _, err = m.Start(t.Context(), me, sandbox.Request{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.LimitReached ||
-		!strings.Contains(e.Text, "2 boxes stand, and no more are allowed: "+idle.ID+` "tests" (started `) || !strings.HasSuffix(e.Text, ", 1 of other clients or just starting") {
+		!strings.Contains(e.Text, "2 boxes run, and no more are allowed: "+idle.ID+` "tests" (started `) || !strings.HasSuffix(e.Text, ", 1 of other clients or just starting") {
 		t.Errorf("%v", err)
 	}
 	m.Evict = true

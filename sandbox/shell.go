@@ -1,17 +1,13 @@
 package sandbox
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-	"strconv"
+	"sync"
 
-	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
 // maxShells bounds how many named shells a box has: each has a state in it, for
-// as long as the box stands.
+// as long as the box runs.
 const maxShells = 100
 
 // What became of a named shell with a command.
@@ -28,61 +24,27 @@ func checkShell(name string) error {
 	return nil
 }
 
-// enterShell waits for the end of the commands that came before in the shell of
-// that name: in one shell they run one after the other. A command in no shell
-// waits for nobody.
-func (b *Box) enterShell(ctx context.Context, c Command) (*gate, error) {
-	if c.Shell == "" {
-		return nil, nil
-	}
-	b.mu.Lock()
-	if b.shells[c.Shell] == nil && len(b.shells) >= maxShells {
-		b.mu.Unlock()
-		return nil, Errorf(LimitReached, "Use one of those that there are, or another box.", "box %s has %d named shells, and no more are allowed", b.ID, maxShells)
-	}
-	g := b.shellGate(c.Shell)
-	b.mu.Unlock()
-	if !g.enter(ctx, c.Patience) {
-		return nil, cmp.Or(ctx.Err(), b.busyShell(c.Shell))
-	}
-	return g, nil
+// shells are the named shells of a box. In each, commands run one after the other.
+type shells struct {
+	mu     sync.Mutex
+	byName map[string]*limiter
 }
 
-// shellGate returns the gate of the shell of that name. The caller holds b.mu.
-func (b *Box) shellGate(name string) *gate {
-	if b.shells == nil {
-		b.shells = map[string]*gate{}
+// limiter returns the limiter of a shell, which is made where there is none, or false
+// where there are as many shells as are allowed. most < 0 allows any number.
+func (s *shells) limiter(name string, most int) (l *limiter, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l = s.byName[name]; l != nil {
+		return l, true
 	}
-	if b.shells[name] == nil {
-		b.shells[name] = &gate{most: 1}
+	if most >= 0 && len(s.byName) >= most {
+		return nil, false
 	}
-	return b.shells[name]
-}
-
-// busyShell says what runs in a shell.
-func (b *Box) busyShell(name string) error {
-	what := "other commands"
-	for _, r := range b.inShell(name) {
-		what = fmt.Sprintf("command %s %s", r.ID, strconv.Quote(excerpt.Clip(r.Command.Cmd, 40)))
+	if s.byName == nil {
+		s.byName = map[string]*limiter{}
 	}
-	return Errorf(LimitReached, "Wait until it has ended (logs with waitSeconds), end it with stop and its execId, or use another shell.",
-		"the shell %q is busy with %s", name, what)
-}
-
-func (b *Box) inShell(name string) (list []*Run) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range b.runs {
-		if r.Command.Shell == name && !r.ended() {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
-// leaveShell lets the next command into the run's shell.
-func (r *Run) leaveShell() {
-	if r.shell != nil {
-		r.shell.leave()
-	}
+	l = &limiter{slots: 1}
+	s.byName[name] = l
+	return l, true
 }

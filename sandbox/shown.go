@@ -110,7 +110,7 @@ func (b *Box) findMark(r *wire.Reader, s Shown, f *hostpath.File) error {
 		return s.notMeant("%w", err)
 	}
 	defer remove() // where that fails an empty file is left
-	if err := b.link.SendJSON(wire.Look, wire.ID{}, wire.LookBody{Paths: []string{s.Path + "/" + name}}); err != nil {
+	if err := b.conn.SendJSON(wire.Look, wire.ID{}, wire.LookBody{Paths: []string{s.Path + "/" + name}}); err != nil {
 		return err
 	}
 	seen, err := readSeen(r, 1)

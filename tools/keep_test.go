@@ -41,7 +41,7 @@ func TestRunningBoxDoesNotBecomePersistent(t *testing.T) {
 	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": false, "kept": nil})
 	r := callTool(t, c, "start", `{"name":"dev","keep":true}`)
 	r.has(t, map[string]any{"code": sandbox.InvalidArgument, "containerId": nil})
-	r.says(t, `a container named "dev" stands already and is not kept`, "hint: Stop it first")
+	r.says(t, `a container named "dev" runs already and is not persistent`, "hint: Stop it first")
 	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": true, "kept": nil})
 	s.Manager.ReattachTimeout = 90 * time.Minute
 	r = callTool(t, c, "start", `{"name":"old","keep":true}`)

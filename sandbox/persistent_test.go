@@ -45,7 +45,7 @@ func TestOnlyOwnKeptBoxesComeBack(t *testing.T) {
 		s := &shelf{kept: all}
 		m := &Manager{Launcher: s, Logs: &rawlog.Store{Dir: t.TempDir()}, Logger: slog.New(slog.DiscardHandler)}
 		t.Cleanup(func() { m.Close() })
-		if box, err := m.back(t.Context(), owner, "dev"); box != nil || err != nil {
+		if box, err := m.reattachNamed(t.Context(), owner, "dev"); box != nil || err != nil {
 			t.Errorf("%v: %v, %v", owner, box, err)
 		}
 		if !slices.Equal(s.dialled, want) {

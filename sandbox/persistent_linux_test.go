@@ -101,17 +101,22 @@ func (s *site) openAs(ctx context.Context, kept bool) *Box {
 	if kept {
 		spec.Persistent = &s.kept.Persistent
 	}
-	b, err := openBox(ctx, s.kept.ID, s.stream(), spec, s.logs, slog.New(slog.DiscardHandler))
+	who := identity{id: s.kept.ID, owner: Owner{Principal: s.kept.Principal}, started: time.Now()}
+	b, err := openBox(ctx, newShared(s.logs), who, s.stream(), spec)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	b.owner, b.history = Owner{Principal: s.kept.Principal}, &history{}
 	return b
 }
 
 // resume is a later program, which knows of nothing.
 func (s *site) resume(ctx context.Context) (*Box, error) {
-	return resumeBox(ctx, s.kept, s.stream(), Spec{}, s.logs, slog.New(slog.DiscardHandler), func(b *Box) { b.history = &history{} })
+	return resumeBox(ctx, newShared(s.logs), s.kept, s.stream(), Spec{})
+}
+
+// newShared is what the boxes of a Manager share that limits and forbids nothing.
+func newShared(logs *rawlog.Store) *shared {
+	return &shared{logs: logs, log: slog.New(slog.DiscardHandler), allRuns: newLimiter(DefaultMaxRuns)}
 }
 
 func (s *site) mustResume() *Box {
@@ -239,11 +244,11 @@ func TestComeBack(t *testing.T) {
 			t.Errorf("%+v, %v, %q; want %q", x.End, err, s.logged(id), want)
 		}
 	}
-	if b.gate.inside != 0 || b.shells["dev"].inside != 0 {
-		t.Errorf("%d and %d are inside", b.gate.inside, b.shells["dev"].inside)
+	if shell := b.shells.byName["dev"]; b.limiter.used != 0 || shell.used != 0 {
+		t.Errorf("%d slots of the box and %d of the shell are used", b.limiter.used, shell.used)
 	}
 	// What is over is confirmed, and not told of again.
-	b.link.Flush()
+	b.conn.Flush()
 	b.Detach()
 	b = s.mustResume()
 	if runs := b.all(); len(runs) != 0 {
@@ -303,7 +308,7 @@ func TestSilentComeBack(t *testing.T) {
 	defer cancel()
 	stream := &leftStream{Conn: host}
 	kept := Detached{ID: "b-test", Persistent: Persistent{Principal: "me", ReattachTimeout: time.Minute}}
-	_, err := resumeBox(ctx, kept, stream, Spec{}, &rawlog.Store{Dir: t.TempDir()}, slog.New(slog.DiscardHandler), func(*Box) {})
+	_, err := resumeBox(ctx, newShared(&rawlog.Store{Dir: t.TempDir()}), kept, stream, Spec{})
 	if err == nil || stream.closed {
 		t.Errorf("%v; ended: %v", err, stream.closed)
 	}
@@ -569,7 +574,7 @@ func TestLyingOnComingBack(t *testing.T) {
 			}()
 			stream := &leftStream{Conn: host}
 			kept := Detached{ID: "b-test", Persistent: Persistent{Principal: "me", ReattachTimeout: time.Minute}}
-			b, err := resumeBox(t.Context(), kept, stream, Spec{}, logs, slog.New(slog.DiscardHandler), func(b *Box) { b.history = &history{} })
+			b, err := resumeBox(t.Context(), newShared(logs), kept, stream, Spec{})
 			if (err != nil) != c.lie || errors.Is(err, wire.ErrViolation) != c.lie {
 				t.Fatal(err)
 			}
