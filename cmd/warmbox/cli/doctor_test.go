@@ -18,7 +18,9 @@ func TestDoctorsVerdicts(t *testing.T) {
 		fail bool
 	}{
 		"old runc": {
-			look: func(d *doctor) { d.checkRunc(docker.Engine{EngineServer: docker.EngineServer{Runc: "1.1.5", RuncWarning: "lets boxes out"}}) },
+			look: func(d *doctor) {
+				d.checkRunc(docker.Engine{EngineServer: docker.EngineServer{Runc: "1.1.5", RuncWarning: "lets boxes out"}})
+			},
 			want: []string{"warn  runc       1.1.5: lets boxes out\n"},
 		},
 		"no word of runc": {
@@ -43,7 +45,9 @@ func TestDoctorsVerdicts(t *testing.T) {
 			want: []string{"ok    users      the engine is rootless: commands are user 0 of its user name space"},
 		},
 		"users of the engine's": {
-			look: func(d *doctor) { d.checkUsers(docker.Engine{EngineUsers: docker.EngineUsers{UserNS: true, FirstUID: 100000}}) },
+			look: func(d *doctor) {
+				d.checkUsers(docker.Engine{EngineUsers: docker.EngineUsers{UserNS: true, FirstUID: 100000}})
+			},
 			want: []string{"ok    users      the engine maps user ids: user 1000 of a box is user 101000 of this machine"},
 		},
 		"users of the engine's, it does not say which": {
