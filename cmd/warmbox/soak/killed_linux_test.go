@@ -16,35 +16,35 @@ import (
 )
 
 var (
-	kills    = flag.Int("kills", weekly.Or(10, 100), "how often TestKilledAtWork kills the server")
-	killSeed = flag.Uint64("killseed", rand.Uint64(), "what it draws the moments from")
+	kills    = flag.Int("kills", weekly.Or(10, 100), "how often TestPersistentCommandOutlivesKilledServers kills the server")
+	killSeed = flag.Uint64("killseed", rand.Uint64(), "the seed for the moments of the kills")
 )
 
-// TestKilledAtWork kills the server with -9 at any moment, again and again, while
-// clients are at work. All that runs in boxes ends without anybody's doing, but what
-// runs in a kept one; that one each next server has, with the same command in it.
-func TestKilledAtWork(t *testing.T) {
+// TestPersistentCommandOutlivesKilledServers kills the server with SIGKILL at random
+// moments while clients work. Everything in their boxes ends without help. A persistent
+// box and its command go on, and each next server reattaches to them.
+func TestPersistentCommandOutlivesKilledServers(t *testing.T) {
 	t.Logf("-killseed %d", *killSeed)
 	s := &soak{service: newService(t, soakSettings), rand: rand.New(rand.NewPCG(*killSeed, 2)), begun: time.Now()}
 	s.open()
-	keeper := newVisitor(s.service, &tally{}, *killSeed, visitors)
-	k := s.keep(keeper)
-	var all []*visitor
-	for i := range visitors / 4 {
-		all = append(all, newVisitor(s.service, &s.tally, *killSeed, i))
+	owner := newClient(s.service, &tally{}, *killSeed, clients)
+	k := s.persist(owner)
+	var all []*client
+	for i := range clients / 4 {
+		all = append(all, newClient(s.service, &s.tally, *killSeed, i))
 	}
 	stop := s.busy(all)
 	for range *kills {
 		<-time.After(time.Duration(s.rand.IntN(3000)) * time.Millisecond)
 		s.end(syscall.SIGKILL)
-		s.await("what ran in boxes has ended", func() bool { return s.running() == 1 })
+		s.await("the boxes of clients have ended", func() bool { return s.running() == 1 })
 		s.open()
-		k.isBack()
+		k.reattached()
 	}
 	stop()
 	t.Logf("answers: %v", &s.tally)
 	k.finish()
-	for _, v := range append(all, keeper) {
+	for _, v := range append(all, owner) {
 		v.drop()
 	}
 	if err := s.end(syscall.SIGTERM); err != nil {
@@ -53,7 +53,7 @@ func TestKilledAtWork(t *testing.T) {
 	s.nothing()
 }
 
-// running counts the containers that run.
+// running returns the number of containers that run.
 func (s *service) running() int {
 	out, err := s.docker("ps", "-q")
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *service) running() int {
 	return len(strings.Fields(out))
 }
 
-// sweep does what a user can do about what killed servers left.
+// sweep removes what killed servers left, as a user can.
 func (s *service) sweep() {
 	s.Helper()
 	cmd := exec.Command(program, "sweep", "--docker-host", s.engine.Host)
@@ -74,15 +74,15 @@ func (s *service) sweep() {
 	s.Logf("%s", bytes.TrimSpace(out))
 }
 
-// A kept is a box that outlives servers, with a command in it that counts.
-type kept struct {
-	*visitor
+// A persistentBox outlives servers, with a command in it that counts.
+type persistentBox struct {
+	*client
 	box, run, log string
 }
 
-func (s *soak) keep(v *visitor) *kept {
+func (s *soak) persist(v *client) *persistentBox {
 	s.Helper()
-	k := &kept{visitor: v}
+	k := &persistentBox{client: v}
 	k.box = k.must("start", map[string]any{"name": "kept", "keep": true}).text("id")
 	a := k.must("exec", map[string]any{"containerId": k.box, "background": true,
 		"cmd": "i=0; until [ -e /tmp/stop ]; do i=$((i+1)); echo line $i; sleep 0.02; done"})
@@ -90,8 +90,8 @@ func (s *soak) keep(v *visitor) *kept {
 	return k
 }
 
-// must calls a tool that nothing keeps from its work.
-func (k *kept) must(tool string, args map[string]any) answer {
+// must calls a tool, which must not fail.
+func (k *persistentBox) must(tool string, args map[string]any) answer {
 	k.Helper()
 	a := k.call(k.Context(), tool, args)
 	if a == nil {
@@ -100,8 +100,8 @@ func (k *kept) must(tool string, args map[string]any) answer {
 	return a
 }
 
-// isBack sees that a server that has just begun has the box and what runs in it.
-func (k *kept) isBack() {
+// reattached checks that a server which has just started has the box and its command.
+func (k *persistentBox) reattached() {
 	k.Helper()
 	k.drop()
 	a := k.must("start", map[string]any{"name": "kept", "keep": true})
@@ -109,17 +109,18 @@ func (k *kept) isBack() {
 	k.expect(k.must("logs", map[string]any{"execId": k.run, "tail": 1}), map[string]any{"status": "running"})
 }
 
-// finish ends the command and sees that its log has every line.
-func (k *kept) finish() {
+// finish ends the command and checks that its log has every line.
+func (k *persistentBox) finish() {
 	k.Helper()
 	k.must("exec", map[string]any{"containerId": k.box, "cmd": "touch /tmp/stop"})
 	k.expect(k.must("logs", map[string]any{"execId": k.run, "waitSeconds": 30, "grep": "^never$"}), map[string]any{"status": "exited", "exitCode": 0})
-	k.Logf("the command in the kept box printed %d lines, and its log has them", k.lines())
+	k.Logf("the command in the persistent box printed %d lines", k.lines())
 	k.must("stop", map[string]any{"containerId": k.box})
 }
 
-// lines counts what the command's log has: every line once, and in order.
-func (k *kept) lines() int {
+// lines returns the number of lines in the command's log, which must be each once and
+// in order.
+func (k *persistentBox) lines() int {
 	k.Helper()
 	got, err := os.ReadFile(k.log)
 	if err != nil {

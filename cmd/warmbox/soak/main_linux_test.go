@@ -11,8 +11,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// patience is how long a test waits for what takes no time.
-const patience = 30 * time.Second
+// waitLimit is how long a test waits for something that takes milliseconds.
+const waitLimit = 30 * time.Second
 
 // program is the path of the program that the tests run.
 var program string

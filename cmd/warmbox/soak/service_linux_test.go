@@ -24,9 +24,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-// A service is the program as a team runs it: `warmbox http` on an engine of its
-// own, with a token for each of several people. Servers come and go, and keep
-// their address, directories and engine.
+// A service is the program as a team runs it: `warmbox http` on a private engine, with
+// a token for each of several people. One server follows another, with the same
+// address, directories and engine.
 type service struct {
 	*testing.T
 	engine *enginetest.Engine
@@ -36,22 +36,22 @@ type service struct {
 	env    []string
 	log    string // a file
 
-	// turn counts the beginnings and ends of servers: it is even while one
-	// serves. Who sees the same even number twice had the same server.
+	// turn counts the starts and ends of servers: it is even while one serves. A
+	// client that reads the same even number twice had the same server.
 	turn atomic.Int64
 	cmd  *exec.Cmd
 }
 
-// memoryLimit has the server's collector keep up with what is dropped: what is
-// resident then tells what is held, and not how long ago it last came round.
+// memoryLimit makes the server's collector run often, so that resident memory shows
+// what the server holds and not when the collector last ran.
 const memoryLimit = "GOMEMLIMIT=64MiB"
 
-// newService starts an engine, and no server yet.
+// newService starts an engine, and no server.
 func newService(t *testing.T, settings string) *service {
 	t.Helper()
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, docker.DefaultImage), docker.DefaultImage)
-	dir, err := os.MkdirTemp("", "soak") // short: sockets lie in it
+	dir, err := os.MkdirTemp("", "soak") // a short path, for sockets
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +80,7 @@ func newService(t *testing.T, settings string) *service {
 	return s
 }
 
-// freeAddress returns one that nobody listens on. Servers that follow one another
-// must have the same.
+// freeAddress returns an unused address, for all servers of a service.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -113,34 +112,34 @@ func (s *service) open() {
 	s.turn.Add(1)
 }
 
-// end ends the server by a signal and returns what became of it.
+// end sends the server a signal and returns its exit status.
 func (s *service) end(sig syscall.Signal) error {
 	s.Helper()
 	s.turn.Add(1)
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		s.Fatal(err)
 	}
-	late := time.AfterFunc(patience, func() { s.cmd.Process.Kill() })
+	late := time.AfterFunc(waitLimit, func() { s.cmd.Process.Kill() })
 	defer late.Stop()
 	return s.cmd.Wait()
 }
 
-// await returns when something is so.
-func (s *service) await(what string, so func() bool) {
+// await waits until something is done.
+func (s *service) await(what string, done func() bool) {
 	s.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(2 * patience)
-	for !so() {
+	late := time.After(2 * waitLimit)
+	for !done() {
 		select {
 		case <-tick.C:
 		case <-late:
-			s.Fatalf("not within %v: %s\n%s", 2*patience, what, s.tail())
+			s.Fatalf("not within %v: %s\n%s", 2*waitLimit, what, s.tail())
 		}
 	}
 }
 
-// tail returns the end of what the servers have logged.
+// tail returns the end of the servers' log.
 func (s *service) tail() string {
 	text, _ := os.ReadFile(s.log)
 	return string(text[max(0, len(text)-4000):])
@@ -151,7 +150,7 @@ func (s *service) get(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	resp, err := (&http.Client{Timeout: patience, Transport: &withToken{Transport: &http.Transport{DisableKeepAlives: true}, token: s.tokens[0]}}).Do(req)
+	resp, err := (&http.Client{Timeout: waitLimit, Transport: &withToken{Transport: &http.Transport{DisableKeepAlives: true}, token: s.tokens[0]}}).Do(req)
 	if err != nil {
 		return "", err
 	}
@@ -163,7 +162,7 @@ func (s *service) get(path string) (string, error) {
 	return string(body), err
 }
 
-// metric returns one of the figures that the server tells.
+// metric returns the value of a metric of the server.
 func (s *service) metric(name string) (value float64) {
 	s.Helper()
 	text, err := s.get("/metrics")
@@ -176,11 +175,11 @@ func (s *service) metric(name string) (value float64) {
 			return value
 		}
 	}
-	s.Fatalf("there is no %s in\n%s", name, text)
+	s.Fatalf("no metric %s in\n%s", name, text)
 	return 0
 }
 
-// withToken shows a token with each request, until it is cut off.
+// withToken sends a token with each request. Requests fail once it is cut.
 type withToken struct {
 	*http.Transport
 	token string
@@ -196,9 +195,9 @@ func (b *withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.Transport.RoundTrip(r)
 }
 
-// docker asks the service's engine something.
+// docker runs the engine's client on the service's engine.
 func (s *service) docker(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "docker", append([]string{"-H", s.engine.Host}, args...)...)
 	out, err := cmd.CombinedOutput()
@@ -208,9 +207,8 @@ func (s *service) docker(args ...string) (string, error) {
 	return string(out), err
 }
 
-// left lists what is there of boxes and of servers that have ended: containers,
-// volumes but those of agents, processes in containers, files of sockets, the
-// signs by which programs say that they live.
+// left lists what boxes and ended servers have left: containers, volumes but those of
+// agents, processes in containers, files of sockets, lock files of programs.
 func (s *service) left() []string {
 	s.Helper()
 	containers, err := s.containers()
@@ -221,8 +219,8 @@ func (s *service) left() []string {
 	return slices.Concat(containers, homes, s.processes(), s.files())
 }
 
-// containers lists those that the engine knows. After a crash it may list some as dead
-// of which it knows no more.
+// containers lists the engine's containers. After a crash the engine may list dead ones
+// that it no longer knows.
 func (s *service) containers() (list []string, err error) {
 	out, err := s.docker("ps", "-a", "--format", `{{.ID}} {{.Status}} {{.Label "dev.warmbox.box"}}`)
 	for line := range strings.Lines(out) {
@@ -234,9 +232,8 @@ func (s *service) containers() (list []string, err error) {
 	return list, err
 }
 
-// homes lists the volumes of boxes. An engine that is ended while it makes one forgets
-// what it was told of it: such a volume has no label by which anybody could know whose
-// it is.
+// homes lists the volumes of boxes. An engine that ends while it makes a volume forgets
+// its labels, so that no program can know whose the volume is. Such volumes are omitted.
 func (s *service) homes() (list []string, err error) {
 	out, err := s.docker("volume", "ls", "--format", "{{.Name}} {{.Labels}}")
 	for line := range strings.Lines(out) {
@@ -251,9 +248,9 @@ func (s *service) homes() (list []string, err error) {
 	return list, err
 }
 
-// processes lists those of the engine's containers, which are in its group. One
-// that never became an agent is the engine's own: if it is killed while it starts a
-// container, it does not know that one any more, and nobody else could.
+// processes lists those of the engine's containers, which are in its control group. It
+// omits runc's, which never became an agent: an engine that is killed while it starts a
+// container does not know that container any more, and no program could.
 func (s *service) processes() (list []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -287,14 +284,13 @@ func (s *service) files() (list []string) {
 	return list
 }
 
-// nothing sees that nothing is left, or soon will not be, but for what a sweep finds:
-// an engine that was killed or hung goes on, when it is back, with what servers that
-// have ended once asked of it.
+// nothing checks that sweeps remove everything that is left. An engine that was killed
+// or hung goes on, when it serves again, with requests of servers that have ended.
 func (s *service) nothing() {
 	s.Helper()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for late := time.After(patience); ; {
+	for late := time.After(waitLimit); ; {
 		s.sweep()
 		left := s.left()
 		if len(left) == 0 {
@@ -304,7 +300,7 @@ func (s *service) nothing() {
 		select {
 		case <-tick.C:
 		case <-late:
-			s.Errorf("left after %v:\n  %s\n%s", patience, strings.Join(left, "\n  "), s.tail())
+			s.Errorf("left after %v:\n  %s\n%s", waitLimit, strings.Join(left, "\n  "), s.tail())
 			return
 		}
 	}

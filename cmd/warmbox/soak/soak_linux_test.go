@@ -16,11 +16,11 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak", weekly.Or(2*time.Minute, 10*time.Minute), "how long TestSoak goes on")
-	soakSeed = flag.Uint64("soakseed", rand.Uint64(), "what it chooses by what goes wrong, and when")
+	soakTime = flag.Duration("soak", weekly.Or(2*time.Minute, 10*time.Minute), "how long TestSoak runs")
+	soakSeed = flag.Uint64("soakseed", rand.Uint64(), "the seed for the faults and their moments")
 )
 
-// soakSettings keep what many clients do at once within what a small machine has.
+// soakSettings limit what many clients do at once to what a small machine can do.
 const soakSettings = `
 max_boxes = 24
 on_full = "evict"
@@ -37,36 +37,35 @@ max_total = "200m"
 max_rate = 1000
 `
 
-const visitors = 16
+const clients = 16
 
-// A soak is many visitors of a service on which one thing after the other goes
-// wrong.
+// A soak is a service with many clients and one fault after the other.
 type soak struct {
 	*service
 	rand   *rand.Rand
-	tally  tally // of the visitors
+	tally  tally // of the clients
 	faults tally
-	canary *visitor
-	lull   sync.RWMutex // held by who visits; whoever wants it quiet holds it alone
+	canary *client
+	quiet  sync.RWMutex // a client holds it to read while it acts; locked, no client acts
 	deck   []fault
 	begun  time.Time
 	steady []sample
 }
 
-// TestSoak has sixteen clients work for minutes while containers and agents are
-// killed, the engine hangs, crashes and restarts, and the server is replaced. Each
-// answer must be right or one that is promised, what was broken must come back by
-// itself, the server must not grow, and in the end nothing may be left.
+// TestSoak runs sixteen clients for minutes while it kills containers and agents, hangs,
+// crashes and restarts the engine, and replaces the server. Each answer must be right or
+// a promised error, the service must recover without help, the server must not grow, and
+// in the end nothing may be left.
 func TestSoak(t *testing.T) {
 	t.Logf("-soakseed %d", *soakSeed)
 	s := &soak{service: newService(t, soakSettings), rand: rand.New(rand.NewPCG(*soakSeed, 0))}
-	s.canary = newVisitor(s.service, &tally{}, *soakSeed, visitors)
+	s.canary = newClient(s.service, &tally{}, *soakSeed, clients)
 	s.open()
 	s.begun = time.Now()
 
-	var all []*visitor
-	for i := range visitors {
-		all = append(all, newVisitor(s.service, &s.tally, *soakSeed, i))
+	var all []*client
+	for i := range clients {
+		all = append(all, newClient(s.service, &s.tally, *soakSeed, i))
 	}
 	s.quarters(all)
 	s.closing(append(all, s.canary))
@@ -75,32 +74,31 @@ func TestSoak(t *testing.T) {
 	s.flat()
 }
 
-// quarters has the visitors work, and what goes wrong go wrong, for the time of the
-// soak. After the first quarter another server takes over; from then on it is the
-// same, and at the end of each quarter it is looked at.
-func (s *soak) quarters(all []*visitor) {
+// quarters runs the clients and injects faults for the time of the soak. After the first
+// quarter it replaces the server. After each later quarter it samples that server.
+func (s *soak) quarters(all []*client) {
 	defer s.busy(all)()
 	for quarter := range 4 {
-		s.goWrong(s.begun.Add(*soakTime * time.Duration(quarter+1) / 4))
+		s.inject(s.begun.Add(*soakTime * time.Duration(quarter+1) / 4))
 		if s.Failed() {
 			return
 		}
-		s.lull.Lock()
+		s.quiet.Lock()
 		if quarter == 0 {
 			s.replace()
 		} else {
 			s.steady = append(s.steady, s.sample())
 		}
-		s.lull.Unlock()
+		s.quiet.Unlock()
 	}
 }
 
-// busy has visitors at work until they are told to stop.
-func (s *soak) busy(all []*visitor) (stop func()) {
+// busy runs clients until stop is called.
+func (s *soak) busy(all []*client) (stop func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	var working sync.WaitGroup
 	for _, v := range all {
-		working.Go(func() { s.visit(ctx, v) })
+		working.Go(func() { s.work(ctx, v) })
 	}
 	return func() {
 		cancel()
@@ -108,15 +106,15 @@ func (s *soak) busy(all []*visitor) (stop func()) {
 	}
 }
 
-// visit has a visitor act, at the pace of somebody who reads what came.
-func (s *soak) visit(ctx context.Context, v *visitor) {
+// work has a client act, with pauses as if it read the answers.
+func (s *soak) work(ctx context.Context, v *client) {
 	list := acts()
 	for {
-		s.lull.RLock()
+		s.quiet.RLock()
 		if ctx.Err() == nil {
 			v.act(s.Context(), list)
 		}
-		s.lull.RUnlock()
+		s.quiet.RUnlock()
 		select {
 		case <-ctx.Done():
 			return
@@ -125,7 +123,7 @@ func (s *soak) visit(ctx context.Context, v *visitor) {
 	}
 }
 
-// A fault is something that goes wrong, and is over when it returns.
+// A fault is over when do returns.
 type fault struct {
 	name  string
 	do    func(*soak)
@@ -142,8 +140,8 @@ func faults() []fault {
 	}
 }
 
-// draw returns what goes wrong next. All that can has done so before any of it does
-// more often than it should.
+// draw returns the next fault. It draws every fault of the deck before it shuffles the
+// deck again.
 func (s *soak) draw() fault {
 	if len(s.deck) == 0 {
 		for _, f := range faults() {
@@ -158,21 +156,21 @@ func (s *soak) draw() fault {
 	return f
 }
 
-// goWrong has one thing after the other go wrong until then. After each of them the
-// service must come back by itself.
-func (s *soak) goWrong(until time.Time) {
+// inject injects one fault after the other until a time. After each of them the service
+// must recover without help.
+func (s *soak) inject(until time.Time) {
 	for time.Now().Before(until) && !s.Failed() {
 		<-time.After(time.Duration(500+s.rand.IntN(1500)) * time.Millisecond)
 		f, at := s.draw(), time.Now()
 		f.do(s)
 		over := time.Now()
-		s.await("service is back after: "+f.name, func() bool { return s.canary.says(s.Context(), "") })
+		s.await("service recovers after: "+f.name, func() bool { return s.canary.says(s.Context(), "") })
 		s.faults.add(f.name)
-		s.Logf("%v in: %s, in %v; service is back after %v", at.Sub(s.begun).Round(time.Millisecond), f.name, over.Sub(at), time.Since(over))
+		s.Logf("%v in: %s, in %v; service recovered after %v", at.Sub(s.begun).Round(time.Millisecond), f.name, over.Sub(at), time.Since(over))
 	}
 }
 
-// anyContainer returns one of those that run, "" where there is none.
+// anyContainer returns a container that runs, or "".
 func (s *soak) anyContainer() string {
 	out, err := s.docker("ps", "-q", "--no-trunc")
 	if err != nil {
@@ -187,11 +185,11 @@ func (s *soak) anyContainer() string {
 
 func (s *soak) killContainer() {
 	if id := s.anyContainer(); id != "" {
-		s.docker("kill", id) // which may be gone by now
+		s.docker("kill", id) // the container may have ended
 	}
 }
 
-// killAgent kills one from the host: in its box nobody could.
+// killAgent kills an agent from the host. From within its box nothing can.
 func (s *soak) killAgent() {
 	out, err := s.docker("inspect", "--format", "{{.State.Pid}}", s.anyContainer())
 	pid, _ := strconv.Atoi(strings.TrimSpace(out))
@@ -200,7 +198,7 @@ func (s *soak) killAgent() {
 	}
 }
 
-// hang has the engine take connections and not answer.
+// hang has the engine accept connections and not answer.
 func (s *soak) hang() {
 	s.engine.Pause()
 	defer s.engine.Resume()
@@ -213,7 +211,7 @@ func (s *soak) crash() {
 	s.engine.Restart()
 }
 
-// replace ends the server in its own way and starts another one.
+// replace ends the server in order and starts another one.
 func (s *soak) replace() {
 	if err := s.end(syscall.SIGTERM); err != nil {
 		s.Errorf("the server ended with %v\n%s", err, s.tail())
@@ -222,14 +220,13 @@ func (s *soak) replace() {
 	s.faults.add("server replaced")
 }
 
-// closing sees that all works as if nothing had been, and that nothing is left of
-// it.
-func (s *soak) closing(all []*visitor) {
+// closing checks that every client is served after the faults, and that nothing is left.
+func (s *soak) closing(all []*client) {
 	for _, v := range all {
-		s.await(v.name+" knows what became of its box", func() bool { return v.says(s.Context(), "") })
+		s.await(v.name+" has been told that its box is gone", func() bool { return v.says(s.Context(), "") })
 		for range 3 {
 			if !v.says(s.Context(), "") {
-				s.Errorf("%s is not served though nothing is wrong any more\n%s", v.name, s.tail())
+				s.Errorf("%s is not served after the faults\n%s", v.name, s.tail())
 			}
 		}
 		v.drop()
@@ -240,7 +237,7 @@ func (s *soak) closing(all []*visitor) {
 	s.nothing()
 }
 
-// A sample is what the server holds while nobody calls.
+// A sample is what the server holds while no client calls.
 type sample struct{ memory, files, goroutines float64 }
 
 func (s sample) String() string {
@@ -251,19 +248,18 @@ func (s *soak) sample() sample {
 	return sample{s.metric("process_resident_memory_bytes"), s.metric("process_open_fds"), s.metric("go_goroutines")}
 }
 
-// flat sees that the server did not grow from one quarter to the last. What it holds
-// goes up and down with the boxes that stand, of which there are at most so many,
-// and with a collector that takes its time; what grows with each call or fault, of
-// which there are thousands, is more than that.
+// flat checks that the server did not grow between the first sample and the last. What
+// it holds varies with the number of boxes, which is limited, and with the collector.
+// What grows with each call or fault, of which there are thousands, exceeds that.
 func (s *soak) flat() {
 	for i, at := range s.steady {
-		s.Logf("after quarter %d the server has %v", i+2, at)
+		s.Logf("after quarter %d the server holds %v", i+2, at)
 	}
 	if len(s.steady) < 2 {
 		return
 	}
 	first, last := s.steady[0], s.steady[len(s.steady)-1]
-	const boxes = 24 * 8 // each has some
+	const boxes = 24 * 8 // descriptors and goroutines
 	if last.memory > 1.3*first.memory+32e6 || last.files > first.files+boxes || last.goroutines > first.goroutines+boxes {
 		s.Errorf("the server has grown")
 	}

@@ -18,29 +18,27 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A visitor is a client that does what models do, and looks at every answer: it
-// must be right, or one of those that are promised where something is wrong, and
-// never have a word that somebody else's command printed.
-type visitor struct {
+// A client does what models do, and checks every answer: it must be right or a promised
+// error, and never contain a token that another client's command printed.
+type client struct {
 	*service
 	tally   *tally
 	rand    *rand.Rand
-	name    string // unlike those of all others, and as long
+	name    string // unique, and as long as those of others
 	token   string
 	version string // of the protocol, "" for the latest
 
 	session *mcp.ClientSession
-	line    *withToken
+	http    *withToken
 	turn    int64 // of the service, when the session began
-	words   int
+	words   int   // printed so far
 }
 
-// replyTime is how long any answer may take. Most take milliseconds; some wait for
-// boxes that an engine starts which has just come back, with all others, on a machine
-// that has more to do. exec itself waits for 45 s.
+// replyTime is how long any answer may take. Most take milliseconds. Some wait for boxes
+// that an engine starts all at once after its restart. exec itself waits for 45 s.
 const replyTime = 90 * time.Second
 
-// tally counts what calls came to, by what was asked.
+// tally counts results of calls by tool and code, or faults by name.
 type tally struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -65,9 +63,9 @@ func (t *tally) String() string {
 	return strings.Join(list, ", ")
 }
 
-// newVisitor makes the one of a number, who chooses by a seed.
-func newVisitor(s *service, t *tally, seed uint64, number int) *visitor {
-	v := &visitor{service: s, tally: t, rand: rand.New(rand.NewPCG(seed, uint64(number))), name: fmt.Sprintf("v%03d", number),
+// newClient makes the client of a number, which chooses its acts by a seed.
+func newClient(s *service, t *tally, seed uint64, number int) *client {
+	v := &client{service: s, tally: t, rand: rand.New(rand.NewPCG(seed, uint64(number))), name: fmt.Sprintf("v%03d", number),
 		token: s.tokens[number%len(s.tokens)]}
 	if number/len(s.tokens)%2 == 0 {
 		v.version = "2025-06-18" // the last one but one, with sessions
@@ -75,13 +73,13 @@ func newVisitor(s *service, t *tally, seed uint64, number int) *visitor {
 	return v
 }
 
-// connect begins a session, as soon as there is a server.
-func (v *visitor) connect() bool {
-	ctx, cancel := context.WithTimeout(v.Context(), 2*patience)
+// connect starts a session as soon as a server serves.
+func (v *client) connect() bool {
+	ctx, cancel := context.WithTimeout(v.Context(), 2*waitLimit)
 	defer cancel()
-	v.line = &withToken{Transport: &http.Transport{}, token: v.token}
+	v.http = &withToken{Transport: &http.Transport{}, token: v.token}
 	transport := &mcp.StreamableClientTransport{
-		Endpoint: v.url + "/mcp", HTTPClient: &http.Client{Transport: v.line}, MaxRetries: -1, DisableStandaloneSSE: true,
+		Endpoint: v.url + "/mcp", HTTPClient: &http.Client{Transport: v.http}, MaxRetries: -1, DisableStandaloneSSE: true,
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -107,33 +105,32 @@ func (v *visitor) connect() bool {
 	}
 }
 
-func (v *visitor) sameServer() bool { return v.turn == v.service.turn.Load() }
+func (v *client) sameServer() bool { return v.turn == v.service.turn.Load() }
 
-// drop ends a session without a word to the server, as a client does whose machine
-// loses its network.
-func (v *visitor) drop() {
-	v.line.cut.Store(true)
+// drop ends a session without a request to the server, as if the network failed.
+func (v *client) drop() {
+	v.http.cut.Store(true)
 	v.leave()
 }
 
-// leave ends a session as clients should.
-func (v *visitor) leave() {
+// leave ends a session in order.
+func (v *client) leave() {
 	if v.session != nil {
 		v.session.Close()
 		v.session = nil
 	}
-	v.line.CloseIdleConnections()
+	v.http.CloseIdleConnections()
 }
 
-// word returns one that nobody else has, and no other call.
-func (v *visitor) word() string {
+// word returns a token that no other client and no other call prints.
+func (v *client) word() string {
 	v.words++
 	return fmt.Sprintf("%s-%05d", v.name, v.words)
 }
 
 var wordLike = regexp.MustCompile(`\bv\d{3}-\d{5}\b`)
 
-// answer is what a call came to that was answered as it should be.
+// answer is the structured content of a result that was right.
 type answer map[string]any
 
 func (a answer) text(name string) string {
@@ -141,9 +138,8 @@ func (a answer) text(name string) string {
 	return s
 }
 
-// call calls a tool. It returns nil where something was wrong of which the visitor
-// was told as is promised.
-func (v *visitor) call(ctx context.Context, tool string, args map[string]any) answer {
+// call calls a tool. It returns nil if the result is a promised error.
+func (v *client) call(ctx context.Context, tool string, args map[string]any) answer {
 	if v.session == nil && !v.connect() {
 		return nil
 	}
@@ -167,18 +163,18 @@ func (v *visitor) call(ctx context.Context, tool string, args map[string]any) an
 	return nil
 }
 
-// promised are the codes of what may be wrong here.
+// promised are the codes of errors that the faults may cause.
 var promised = []string{sandbox.BoxGone, sandbox.BoxNotFound, sandbox.DockerUnavailable, sandbox.LimitReached, sandbox.ExecNotFound}
 
-// judge looks at an answer that came.
-func (v *visitor) judge(tool string, args map[string]any, r *mcp.CallToolResult) answer {
+// judge checks a result, and returns nil if it is a promised error.
+func (v *client) judge(tool string, args map[string]any, r *mcp.CallToolResult) answer {
 	text, err := json.Marshal(r)
 	if err != nil {
 		v.Error(err)
 	}
 	for _, word := range wordLike.FindAllString(string(text), -1) {
 		if !strings.HasPrefix(word, v.name) {
-			v.Errorf("%s asked for %s %v and was told somebody else's word %s: %.2000s", v.name, tool, args, word, text)
+			v.Errorf("%s called %s %v and got the token of another client, %s: %.2000s", v.name, tool, args, word, text)
 		}
 	}
 	a, _ := r.StructuredContent.(map[string]any)
@@ -199,9 +195,9 @@ func (v *visitor) judge(tool string, args map[string]any, r *mcp.CallToolResult)
 	return nil
 }
 
-// exec runs a command, in the visitor's own box where box is "". The command must
-// print no word but the one given.
-func (v *visitor) exec(ctx context.Context, box, word, cmd string, more map[string]any) answer {
+// exec runs a command, in the client's own box if box is "". The command must print no
+// token but the one given.
+func (v *client) exec(ctx context.Context, box, word, cmd string, more map[string]any) answer {
 	args := map[string]any{"cmd": cmd}
 	maps.Copy(args, more)
 	if box != "" {
@@ -211,15 +207,15 @@ func (v *visitor) exec(ctx context.Context, box, word, cmd string, more map[stri
 	for _, stream := range []string{"stdout", "stderr"} {
 		for _, seen := range wordLike.FindAllString(a.text(stream), -1) {
 			if seen != word {
-				v.Errorf("%s asked for %q and was told %s in %v", v.name, cmd, seen, a)
+				v.Errorf("%s ran %q and got the token %s in %v", v.name, cmd, seen, a)
 			}
 		}
 	}
 	return a
 }
 
-// expect sees that an answer is what it must be.
-func (v *visitor) expect(a answer, want map[string]any) bool {
+// expect checks fields of an answer.
+func (v *client) expect(a answer, want map[string]any) bool {
 	if a == nil {
 		return false
 	}
