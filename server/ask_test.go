@@ -44,6 +44,7 @@ func askingServer(t *testing.T, ask time.Duration) (*Server, *record) {
 	return s, r
 }
 
+// A record is a log that a test reads while it is written.
 type record struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -251,9 +250,9 @@ func TestTLSServesARenewedCertificate(t *testing.T) {
 // TestLogHasNoToken: a wrong token may be a right one with a typing error, or that of another
 // server.
 func TestLogHasNoToken(t *testing.T) {
-	var log bytes.Buffer
+	log := new(record)
 	s := newServer(t)
-	s.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, served := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -268,15 +267,4 @@ func TestLogHasNoToken(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "status=401") || !strings.Contains(text, "client=bob") || strings.Contains(text, "a token of") {
 		t.Errorf("the log:\n%s", text)
 	}
-}
-
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
