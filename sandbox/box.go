@@ -86,7 +86,9 @@ func newBox(s *shared, who identity, stream io.ReadWriteCloser, spec Spec) *Box 
 		Lease: spec.Lease, Heartbeat: b.Place.Heartbeat, Active: b.busy, Survives: b.survives,
 		Failed: func(end link.End) { b.logger.Warn("box lost", "cause", end.Cause) },
 	})}
-	b.watcher = newWatcher(b, spec)
+	var notes []string
+	b.watcher, notes = newWatcher(b, spec)
+	b.Place.Notes = append(slices.Clip(b.Place.Notes), notes...)
 	b.disk = newDiskWatch(b, s.minFree, fillable(spec, b.Place))
 	return b
 }

@@ -11,7 +11,7 @@ import (
 
 const (
 	// MaxCommand bounds the text of a command. Linux takes 128 KiB as one
-	// argument; what is longer the agent feeds to the shell another way.
+	// argument; a longer one the agent passes to the shell another way.
 	MaxCommand = 1 << 20
 )
 
@@ -31,7 +31,7 @@ type Command struct {
 	Approval       Approval          // of a user, given before the call; "": none
 	Approve        ApproveFunc       // asks the user where the allowlist lacks the command; nil: such a command is denied
 	Timeout        time.Duration     // after which its whole tree is killed; 0 is none
-	ExcerptSize    int               // how many bytes of each stream's ends Output can show; 0 is DefaultExcerptSize
+	ExcerptSize    int               // bytes at the ends of each stream that Output can show; 0 is DefaultExcerptSize
 	SummarizeAbove int               // output of more bytes gets a Digest; 0: none does
 
 	// Interactive keeps its input open after Stdin, for Run.Input. Else there is
@@ -44,12 +44,12 @@ type Command struct {
 	TTY *Size
 
 	// Shell names the shell of the box that it runs in: with the directory,
-	// variables, functions and options that the last command there ended with. A
-	// Dir and an Env that are given count more, and stay. "" is a new shell.
+	// variables, functions and options that the last command there ended with. Dir and
+	// Env override those, for later commands too. "" is a new shell.
 	Shell string
 
-	// Patience is how long it may wait for the end of others: where too many run,
-	// and of those that came before in its Shell.
+	// Patience is how long it may be queued, behind other commands where too many run,
+	// and behind those before it in its Shell.
 	Patience time.Duration
 }
 
@@ -73,7 +73,7 @@ func (c Command) Check() error {
 	case strings.ContainsRune(c.Dir, 0):
 		return Errorf(InvalidArgument, "", "workdir contains a NUL byte")
 	case c.Timeout < 0:
-		return Errorf(InvalidArgument, "Leave it out for the default.", "a timeout of %v is none", c.Timeout)
+		return Errorf(InvalidArgument, "Leave it out for the default.", "timeout must not be negative, got %v", c.Timeout)
 	}
 	if c.TTY != nil {
 		if err := checkSize(*c.TTY); err != nil {
@@ -86,14 +86,14 @@ func (c Command) Check() error {
 	return checkEnv(c.Env, MaxEnv)
 }
 
-// start is the command as its agent is told.
+// start is the command as the agent receives it.
 func (c Command) start() wire.StartBody {
 	env := pairs(c.Env)
 	switch {
 	case c.TTY != nil:
 		env = append([]string{"TERM=xterm-256color"}, env...)
 	case c.Shell != "":
-		env = append([]string{"TERM=dumb"}, env...) // not what a terminal left in the shell
+		env = append([]string{"TERM=dumb"}, env...) // not the TERM of an earlier terminal in the shell
 	}
 	return wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: env, Stdin: c.hasInput(), TTY: c.TTY, Shell: c.Shell}
 }

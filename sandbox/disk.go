@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// diskShare is the part of a disk that is left to others at most. What a
-	// large disk does not notice would be all of a small one.
+	// diskShare is the part of a disk that is kept free at most, a twentieth. What is
+	// little on a large disk would be all of a small one.
 	diskShare = 20
 
 	// fillRate is how fast a disk is taken to fill, in bytes a nanosecond: 8 GB/s
@@ -30,16 +30,16 @@ const (
 	// is what a tmpfs makes on a few cores, and ten times what ext4 makes on one.
 	fileRate = time.Microsecond
 
-	// A disk is looked at after so much of the time that it takes to fill up to
-	// its floor. Looks cost 2 µs each and a wake-up. The longest is short because
-	// no rate bounds what fallocate takes, which writes nothing.
-	shortestLook = 20 * time.Millisecond
-	longestLook  = 2 * time.Second
+	// A disk is measured again after the time that it takes to fill up to its floor,
+	// within these bounds. A measurement costs 2 µs and a wake-up. The longest pause is
+	// short because no rate bounds what fallocate takes, which writes nothing.
+	shortestPause = 20 * time.Millisecond
+	longestPause  = 2 * time.Second
 )
 
 // A diskWatch keeps the commands of a box from filling disks of this machine: a
 // workspace has no size of its own. While one has less room than its floor, what
-// runs is killed, and nothing begins but what makes room. It looks only while
+// runs is killed, and nothing begins but what makes room. It measures only while
 // something runs. A nil one watches nothing.
 type diskWatch struct {
 	most int64    // of a floor, in bytes
@@ -51,8 +51,8 @@ type diskWatch struct {
 	busy  func() bool     // reports whether anything does
 	evict func(why error) // kills what does, but for what makes room
 
-	awake atomic.Bool              // a look is to come
-	low   atomic.Pointer[shortage] // that the last one found, nil for none; before the first, any
+	awake atomic.Bool              // a measurement is due
+	low   atomic.Pointer[shortage] // that the last measurement found, nil for none; before the first, any
 }
 
 // fillable lists directories of this machine on whose disks a box can write. A
@@ -82,12 +82,12 @@ func newDiskWatch(b *Box, most int64, dirs []string) *diskWatch {
 }
 
 // admit refuses a command while a disk is low, unless all that it does is make
-// room: else nobody could but the user.
+// room: else only the user could.
 func (w *diskWatch) admit(c Command) error {
 	if w == nil || w.low.Load() == nil {
 		return nil
 	}
-	low, _ := w.measure() // nobody has looked since the last command ended
+	low, _ := w.measure() // the last measurement is of before the last command ended
 	w.low.Store(low)
 	if low == nil || tidies(c) {
 		return nil
@@ -95,15 +95,15 @@ func (w *diskWatch) admit(c Command) error {
 	return low.errorf("no command can begin that may write")
 }
 
-// wake has the disks looked at soon. The box's runs are known by now.
+// wake has the disks measured soon. The box's runs are known by now.
 func (w *diskWatch) wake() {
 	if w != nil && w.awake.CompareAndSwap(false, true) {
-		time.AfterFunc(shortestLook, w.look)
+		time.AfterFunc(shortestPause, w.check)
 	}
 }
 
-// look ends what runs where a disk is low, and comes again while something does.
-func (w *diskWatch) look() {
+// check ends what runs where a disk is low, and is called again while something runs.
+func (w *diskWatch) check() {
 	low, soon := w.measure()
 	was := w.low.Swap(low)
 	if low != nil {
@@ -115,10 +115,10 @@ func (w *diskWatch) look() {
 	if w.rest() {
 		return
 	}
-	time.AfterFunc(min(max(soon, shortestLook), longestLook), w.look)
+	time.AfterFunc(min(max(soon, shortestPause), longestPause), w.check)
 }
 
-// rest reports whether nothing runs, so that nobody need look before wake. What
+// rest reports whether nothing runs, so that no measurement is needed before wake. What
 // begins meanwhile either is seen here or wakes it.
 func (w *diskWatch) rest() bool {
 	if w.busy() {
@@ -129,7 +129,7 @@ func (w *diskWatch) rest() bool {
 }
 
 // measure returns the first shortage that it finds, nil for none, and how soon there
-// may be one. A disk that does not tell counts as one with room.
+// may be one. A disk that cannot be measured counts as one with room.
 func (w *diskWatch) measure() (low *shortage, soon time.Duration) {
 	soon = math.MaxInt64
 	for _, dir := range w.dirs {
@@ -146,7 +146,7 @@ func (w *diskWatch) measure() (low *shortage, soon time.Duration) {
 			continue // files are made as they are wanted
 		}
 		files := shortage{dir: dir, files: true, free: space.FreeFiles, floor: min(w.most/fileBytes, space.AllFiles/diskShare)}
-		soon = min(soon, time.Duration(min(files.above(), int64(longestLook/fileRate)))*fileRate)
+		soon = min(soon, time.Duration(min(files.above(), int64(longestPause/fileRate)))*fileRate)
 		if files.above() < 0 && low == nil {
 			low = &files
 		}
@@ -177,7 +177,7 @@ func (s *shortage) errorf(what string) *Error {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
 
-// tidies reports whether a command can do nothing but look and delete. A named
+// tidies reports whether a command can do nothing but list and delete. A named
 // shell may have made something else of the names.
 func tidies(c Command) bool {
 	list := policy.Commands{Allow: []string{"rm", "rmdir", "ls", "du", "df", "cd", "pwd"}}

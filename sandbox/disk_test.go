@@ -18,7 +18,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// A fakeDisk has as much room as a test says, and counts who asks.
+// A fakeDisk has as much room as a test says, and counts the measurements.
 type fakeDisk struct {
 	free, all           int64
 	freeFiles, allFiles int64 // 0: it makes them as they are wanted
@@ -125,7 +125,7 @@ func TestDiskIsMeasuredAsOftenAsNeeded(t *testing.T) {
 				t.Errorf("%d GB free: asked %d times in 7 s, want %d", free/gb, disk.asked(), want)
 			}
 			end()
-			pass(longestLook + time.Millisecond)
+			pass(longestPause + time.Millisecond)
 			before := disk.asked()
 			pass(time.Hour)
 			if disk.asked() != before || b.disk.awake.Load() {
@@ -133,12 +133,12 @@ func TestDiskIsMeasuredAsOftenAsNeeded(t *testing.T) {
 			}
 			_, end = runs(b, "make") // and it wakes up again
 			defer end()
-			pass(shortestLook)
+			pass(shortestPause)
 			if disk.asked() != before+1 {
 				t.Errorf("asked %d times after a pause", disk.asked()-before)
 			}
 			end()
-			pass(longestLook)
+			pass(longestPause)
 		})
 	}
 }
@@ -151,12 +151,12 @@ func TestFullDiskKillsWriters(t *testing.T) {
 		b, told := watched(disk)
 		dd, endDD := runs(b, "dd if=/dev/zero of=x")
 		_, endRM := runs(b, "cd build && rm -rf *")
-		pass(longestLook)
+		pass(longestPause)
 		if b.disk.admit(Command{Cmd: "make"}) != nil || len(told.list()) > 0 {
 			t.Fatal("there is room")
 		}
 		disk.leave(1 << 29)
-		pass(longestLook + shortestLook)
+		pass(longestPause + shortestPause)
 		if !slices.Equal(told.list(), []wire.ID{dd.wireID}) {
 			t.Errorf("killed %v", told.list())
 		}
@@ -180,7 +180,7 @@ func TestFullDiskKillsWriters(t *testing.T) {
 		if err := b.disk.admit(Command{Cmd: "make"}); err != nil {
 			t.Error(err)
 		}
-		pass(longestLook)
+		pass(longestPause)
 	})
 }
 
@@ -200,7 +200,7 @@ func TestDiskOfFewFilesIsMeasuredOften(t *testing.T) {
 			disk.mu.Lock()
 			disk.freeFiles = 12
 			disk.mu.Unlock()
-			pass(longestLook + shortestLook)
+			pass(longestPause + shortestPause)
 			err, ok := errors.AsType[*Error](b.disk.admit(Command{Cmd: "make"}))
 			if !slices.Equal(told.list(), []wire.ID{run.wireID}) || !ok || !strings.Contains(err.Error(), "room for 12 more files (inodes), and 65536 are kept free") || !strings.Contains(err.Hint, "df -i") {
 				t.Errorf("killed %v; %v", told.list(), err)

@@ -14,7 +14,7 @@ const (
 	ImageDenied       = "IMAGE_DENIED"       // the image is not on the list
 	ImageNotFound     = "IMAGE_NOT_FOUND"    // neither here nor to be pulled
 	DockerUnavailable = "DOCKER_UNAVAILABLE" // no engine answers
-	BoxNotFound       = "BOX_NOT_FOUND"      // never was, or belongs to somebody else
+	BoxNotFound       = "BOX_NOT_FOUND"      // never was, or belongs to another owner
 	BoxGone           = "BOX_GONE"           // was there and has ended
 	ExecNotFound      = "EXEC_NOT_FOUND"
 	WorkspaceGone     = "WORKSPACE_GONE" // the directory that boxes share with the host was there and is not any more
@@ -42,18 +42,18 @@ func Errorf(code, hint, format string, args ...any) *Error {
 	return &Error{Code: code, Text: err.Error(), Hint: hint, Err: errors.Unwrap(err)}
 }
 
-// NoWorkspace says that the workspace which somebody named is not there. Whoever
-// serves has seen it at the start.
+// NoWorkspace says that the workspace which the user named is gone. The server has
+// seen it at its start.
 func NoWorkspace(dir string) *Error {
-	return Errorf(WorkspaceGone, "Have it put back, be it empty, and try again. Boxes that stand go on with what they have of it.",
-		"the workspace %s is gone: somebody moved or deleted it", dir)
+	return Errorf(WorkspaceGone, "Have the directory made again, empty if need be, and try again. Running boxes go on with what they have of it.",
+		"the workspace %s is gone: it was moved or deleted", dir)
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// QuotePath renders the name of a file, which a stranger may have chosen, inside a
-// sentence of ours: as it is where it can be nothing else, or else quoted, and not
-// all of a long one.
+// QuotePath renders the name of a file, which is hostile text, inside a sentence: as it
+// is where it cannot be mistaken for anything else, or else quoted, and not all of a
+// long one.
 func QuotePath(name string) string {
 	const most = 200
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@+"
@@ -67,8 +67,8 @@ func QuotePath(name string) string {
 	return name + end
 }
 
-// quoteTail renders text of a box inside a sentence of ours: quoted, so that
-// nothing in it is mistaken for our words, and its end rather than its start.
+// quoteTail renders text of a box inside a sentence: quoted, so that nothing in it is
+// mistaken for the host's text, and its end rather than its start.
 func quoteTail(s string) string {
 	const most = 2000
 	if len(s) > most {

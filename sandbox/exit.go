@@ -6,7 +6,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// Status says in one word where a run stands.
+// Status is the state of a run.
 type Status string
 
 // The statuses of a run.
@@ -28,8 +28,8 @@ type Exit struct {
 	Took     time.Duration
 	Leftover []Proc // what still runs, at most wire.MaxLeftover of it
 	More     int    // what else still runs
-	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost" with all from before; "" where it had none
-	Err      error  // of a Lost or never started run, and of one that was Killed though nobody asked for that
+	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost" with all from before; "" without one
+	Err      error  // of a Lost or never started run, and of one that the host Killed for a reason of its own
 
 	// MemoryKill is not nil where the kernel killed a process of the box for want of
 	// memory while the command ran. It was the command's own, and the status is OOM
@@ -37,7 +37,7 @@ type Exit struct {
 	MemoryKill *MemoryKill
 }
 
-// A MemoryKill tells of a process that the kernel killed for want of memory.
+// A MemoryKill is a process that the kernel killed for want of memory.
 type MemoryKill struct {
 	Limit  int64 // how much memory the box may have, in bytes; 0: unknown
 	Shared bool  // other commands ran in the box meanwhile: it may have been theirs

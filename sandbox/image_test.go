@@ -11,7 +11,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// asker is a Launcher that starts nothing and remembers which image was wanted.
+// asker is a Launcher that starts nothing and records which image was wanted.
 type asker struct{ image string }
 
 var errAsked = errors.New("asked")
@@ -21,7 +21,7 @@ func (a *asker) Launch(_ context.Context, _ string, spec sandbox.Spec) (io.ReadW
 	return nil, errAsked
 }
 
-func TestImages(t *testing.T) {
+func TestImagesAreAllowedByList(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("ab", 32)
 	var asked asker
 	m := boxtest.Manager(t, &asked, sandbox.Spec{Image: "home:1"})

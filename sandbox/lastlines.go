@@ -6,7 +6,7 @@ import (
 )
 
 // LastLines keeps the last 50 lines of what is written to it, within 16 KiB: a
-// box's last words for an EndedError. The zero value is ready, and safe for use
+// box's stderr for an EndedError. The zero value is ready, and safe for use
 // by several goroutines.
 type LastLines struct {
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ func (l *LastLines) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	n := len(p)
 	l.text = append(l.text, last(p)...)
-	if len(l.text) > 2*lastBytes { // not at each write: what is kept is moved
+	if len(l.text) > 2*lastBytes { // not at each write: the rest is moved
 		l.text = append(l.text[:0], last(l.text)...)
 	}
 	return n, nil

@@ -19,9 +19,9 @@ func begin(t *testing.T, b *sandbox.Box, cmd string) *sandbox.Run {
 	return run
 }
 
-// One command too many is refused, and told what runs; another gets the place of
-// one that has ended, however that came.
-func TestTooManyRuns(t *testing.T) {
+// One command too many is refused, with an error that says what runs; another gets the
+// slot of one that has ended, however that came.
+func TestTooManyRunsAreQueuedOrRefused(t *testing.T) {
 	for name, limit := range map[string]struct {
 		spec  sandbox.Spec
 		all   int
@@ -53,7 +53,7 @@ func TestTooManyRuns(t *testing.T) {
 			if err == nil {
 				<-refused.Done()
 			}
-			a, b := begin(t, box, "sleep 1000"), begin(t, box, "sleep 1000") // every place has been given back
+			a, b := begin(t, box, "sleep 1000"), begin(t, box, "sleep 1000") // every slot was freed
 			box.Close()
 			<-a.Done()
 			<-b.Done()

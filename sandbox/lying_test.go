@@ -15,11 +15,11 @@ import (
 )
 
 // A liar is an agent that breaks the protocol once a command has come. It gets
-// the command's run id, and a host that takes everything.
+// the command's run id, and a host that reads everything.
 type liar func(host net.Conn, run wire.ID)
 
-// lies are all that we could think of. Where the host cannot see a lie, it must
-// at least not wait for ever.
+// lies are the violations of the protocol. Where the host cannot detect one, it must at
+// least not wait for ever.
 var lies = map[string]liar{
 	"huge length":         raw(func(run wire.ID) []byte { return header(wire.Stdout, run, 1<<31) }),
 	"a byte too long":     raw(func(run wire.ID) []byte { return header(wire.Stdout, run, wire.MaxPayload+1) }),
@@ -45,7 +45,7 @@ var lies = map[string]liar{
 	"shell unheard of":   exits(`{"shell":"burnt"}`),
 	"a long name":        exits(`{"leftover":[{"pid":1,"name":"` + strings.Repeat("x", 65) + `"}]}`),
 	"closed before exit": raw(func(run wire.ID) []byte { return wire.Append(started(run), wire.Closed, run, nil) }),
-	"takes input that was not sent": raw(func(run wire.ID) []byte {
+	"consumes input that was not sent": raw(func(run wire.ID) []byte {
 		return wire.Append(started(run), wire.StdinTaken, run, binary.BigEndian.AppendUint32(nil, 1<<20))
 	}),
 	"hello twice": raw(func(wire.ID) []byte { return wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{}`)) }),
@@ -115,8 +115,8 @@ func (l lyingLauncher) Launch(context.Context, string, sandbox.Spec) (io.ReadWri
 	return host, nil
 }
 
-// TestLyingAgent sees that a lie costs the liar's box, in time, and nothing else.
-func TestLyingAgent(t *testing.T) {
+// A violation ends the agent's box, in time, and nothing else.
+func TestLyingAgentLosesOnlyItsBox(t *testing.T) {
 	honest := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	good, _, err := honest.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
@@ -171,8 +171,8 @@ func runLie(t *testing.T, lie liar) (*sandbox.Box, sandbox.Exit) {
 	return box, run.Exit()
 }
 
-// TestRefusals sees that what an agent refuses is told in words of ours.
-func TestRefusals(t *testing.T) {
+// The agent's refusals become errors whose text is the host's.
+func TestRefusalsAreWordedByTheHost(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"step":"shell"}`:            "a named shell needs bash, and box ",
 		`{"step":"shell","errno":28}`: `cannot keep the shell "dev" in box `,
@@ -230,8 +230,8 @@ func testFlood(t *testing.T) {
 	}
 }
 
-// TestSilentLauncher sees that an agent which never says Hello is given up.
-func TestSilentLauncher(t *testing.T) {
+// An agent that never sends Hello starts no box, and the launch ends in time.
+func TestSilentAgentStartsNoBox(t *testing.T) {
 	m := boxtest.Manager(t, silent{}, sandbox.Spec{})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -32,10 +32,9 @@ func (s *site) setClock(exec string, by time.Duration) {
 	}
 }
 
-// The time limit of a command in a kept box is counted by its agent's clock:
-// whoever sets the host's, by a year ahead or back, neither ends it nor has it run
-// on.
-func TestComeBackAfterTheClockWasSet(t *testing.T) {
+// The time limit of a command in a persistent box is counted by its agent's clock: setting
+// the host's, by a year ahead or back, neither ends the command nor prolongs it.
+func TestReattachIgnoresTheWallClock(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, by := range []time.Duration{-year, year} {
 		s := newSite(t)
@@ -54,7 +53,7 @@ func TestComeBackAfterTheClockWasSet(t *testing.T) {
 		b = s.mustResume()
 		short, long = b.history.open(me, short.ID), b.history.open(me, long.ID)
 		if short == nil || long == nil {
-			t.Fatal("a command did not come back")
+			t.Fatal("a command was not resumed")
 		}
 		if took := long.Exit().Took; took < 0 || took > time.Minute {
 			t.Errorf("it has run for %v", took)

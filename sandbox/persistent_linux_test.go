@@ -23,7 +23,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// A site is where a kept box stands: its agent, in a process of its own, dials one
+// A site is where a persistent box runs: its agent, in a process of its own, dials one
 // server after the other.
 type site struct {
 	t     testing.TB
@@ -52,7 +52,7 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// stream waits for the agent to come.
+// stream waits for the agent to dial.
 func (s *site) stream() *siteStream {
 	s.t.Helper()
 	os.Remove(s.path) // of a server that was killed
@@ -69,7 +69,7 @@ func (s *site) stream() *siteStream {
 	return &siteStream{Conn: conn, site: s}
 }
 
-// siteStream ends the box unless it was left before.
+// siteStream ends the box unless it was detached before.
 type siteStream struct {
 	net.Conn
 	site *site
@@ -109,7 +109,7 @@ func (s *site) openAs(ctx context.Context, kept bool) *Box {
 	return b
 }
 
-// resume is a later program, which knows of nothing.
+// resume is a later program, which knows nothing of the box.
 func (s *site) resume(ctx context.Context) (*Box, error) {
 	return resumeBox(ctx, newShared(s.logs), s.kept, s.stream(), Spec{})
 }
@@ -172,9 +172,8 @@ func (s *site) over(r *Run) Exit {
 	return r.Exit()
 }
 
-// TestComeBack leaves a box with commands of every kind in it, and finds them as
-// they were.
-func TestComeBack(t *testing.T) {
+// A later program finds commands of every kind as they were.
+func TestReattachResumesCommandsOfEveryKind(t *testing.T) {
 	s := newSite(t)
 	b := s.open(t.Context())
 	s.over(s.start(b, Command{Cmd: "x=1", Shell: "dev"}))
@@ -192,7 +191,7 @@ func TestComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := s.over(shell); e.Status != Running {
-		t.Errorf("a command that was left: %+v", e)
+		t.Errorf("a detached command: %+v", e)
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -203,10 +202,10 @@ func TestComeBack(t *testing.T) {
 		t.Helper()
 		r := b.history.open(me, was.ID)
 		if r == nil {
-			t.Fatalf("%q did not come back", was.Command.Cmd)
+			t.Fatalf("%q was not resumed", was.Command.Cmd)
 		}
 		if r.Command.Cmd != was.Command.Cmd || !r.Started.Equal(was.Started) || r.Command.Timeout != was.Command.Timeout {
-			t.Errorf("%q came back as %+v", was.Command.Cmd, r.Command)
+			t.Errorf("%q was resumed as %+v", was.Command.Cmd, r.Command)
 		}
 		return r
 	}
@@ -247,19 +246,19 @@ func TestComeBack(t *testing.T) {
 	if shell := b.shells.byName["dev"]; b.limiter.used != 0 || shell.used != 0 {
 		t.Errorf("%d slots of the box and %d of the shell are used", b.limiter.used, shell.used)
 	}
-	// What is over is confirmed, and not told of again.
+	// What is over is confirmed, and not reported again.
 	b.conn.Flush()
 	b.Detach()
 	b = s.mustResume()
 	if runs := b.all(); len(runs) != 0 {
-		t.Errorf("%d came back once more", len(runs))
+		t.Errorf("%d were resumed once more", len(runs))
 	}
 	b.Close()
 }
 
-// TestLeftInTheMiddle leaves a box while commands begin and end: each that has
-// begun comes to its end in its log.
-func TestLeftInTheMiddle(t *testing.T) {
+// A box is detached while commands begin and end: each that has begun comes to its end in
+// its log.
+func TestDetachLosesNoCommandThatBegan(t *testing.T) {
 	s := newSite(t)
 	b := s.open(t.Context())
 	var mu sync.Mutex
@@ -298,9 +297,8 @@ func TestLeftInTheMiddle(t *testing.T) {
 	t.Logf("%d commands", len(begun))
 }
 
-// TestSilentComeBack sees that a box whose agent does not speak in time is left
-// as it is.
-func TestSilentComeBack(t *testing.T) {
+// A box whose agent does not answer in time stays detached.
+func TestReattachLeavesBoxOfSilentAgent(t *testing.T) {
 	host, agent := net.Pipe()
 	defer agent.Close()
 	go io.Copy(io.Discard, agent)
@@ -314,8 +312,8 @@ func TestSilentComeBack(t *testing.T) {
 	}
 }
 
-// TestLossIsTold lets a command print more than is kept.
-func TestLossIsTold(t *testing.T) {
+// A detached command prints more than its agent retains.
+func TestOutputBeyondRingIsCountedAsLost(t *testing.T) {
 	s := newSite(t)
 	b := s.open(t.Context())
 	r := s.start(b, Command{Cmd: "echo first; read -r; seq 1000000 3999999; echo last; touch done; exec sleep 1000", Interactive: true})
@@ -329,7 +327,7 @@ func TestLossIsTold(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("it waits for somebody")
+			t.Fatal("it does not run on while detached")
 		}
 	}
 	b = s.mustResume()
@@ -355,7 +353,7 @@ func TestLossIsTold(t *testing.T) {
 // serverEnv makes the test program a server of a site, until it is killed.
 const serverEnv = "WARMBOX_TEST_SITE"
 
-// TestSiteServer is the other side of TestKilledOften.
+// TestSiteServer is the server of TestKilledServersLoseNoOutput.
 func TestSiteServer(t *testing.T) {
 	where := os.Getenv(serverEnv)
 	if where == "" {
@@ -375,7 +373,7 @@ func TestSiteServer(t *testing.T) {
 }
 
 // serve runs a server for a while and kills it. The first one starts a command, and
-// lives on until that is known. It reports whether a later one had its box back.
+// lives on until that is known. It reports whether a later one reattached to its box.
 func (s *site) serve(cmd string, life time.Duration) (exec string, back bool) {
 	s.t.Helper()
 	c := execSelf("-test.run=^TestSiteServer$")
@@ -426,7 +424,7 @@ func (s *site) killOften(cmd string, rounds int, most time.Duration, away func()
 	b := s.mustResume()
 	r := b.history.open(me, id)
 	if r == nil {
-		s.t.Fatalf("%s did not come back", id)
+		s.t.Fatalf("%s was not resumed", id)
 	}
 	if e := s.over(r); e.Code != 6 || e.Status != Exited {
 		s.t.Errorf("%+v", e)
@@ -439,9 +437,9 @@ func (s *site) killOften(cmd string, rounds int, most time.Duration, away func()
 	return x
 }
 
-// TestKilledOften kills servers at random points: the log has all that the command
-// printed, once and in order.
-func TestKilledOften(t *testing.T) {
+// Servers are killed at random points: the log has all that the command printed, once and
+// in order.
+func TestKilledServersLoseNoOutput(t *testing.T) {
 	s := newSite(t)
 	x := s.killOften("i=0; until [ -e stop ]; do echo $((i++)); done; exit 6", 20, 400*time.Millisecond, func() {})
 	n := 0
@@ -457,14 +455,14 @@ func TestKilledOften(t *testing.T) {
 	t.Logf("%d lines", n)
 }
 
-// TestKilledInAFlood does so while more is printed than is kept: what the log has
-// is right at its place, and what it lacks is counted to the byte.
-func TestKilledInAFlood(t *testing.T) {
+// Servers are killed while more is printed than the agent retains: what the log has is
+// right at its place, and what it lacks is counted to the byte.
+func TestKilledServersCountLostOutput(t *testing.T) {
 	s := newSite(t)
 	x := s.killOften("i=10000000; until [ -e stop ]; do seq $i $((i += 199999)); ((i++)); echo $i >last; sleep 0.02; done; exit 6", 6, 600*time.Millisecond, func() {
 		for had, deadline := s.lines(), time.Now().Add(time.Minute); 9*(s.lines()-had) < 30<<20; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatal("it waits for somebody")
+				t.Fatal("it does not run on while detached")
 			}
 		}
 	})
@@ -505,9 +503,9 @@ func (s *site) lines() int64 {
 	return 0
 }
 
-// TestLyingOnComingBack sees that what an agent says of runs from before counts
-// only where a log says so too, and that a lie costs the box.
-func TestLyingOnComingBack(t *testing.T) {
+// What an agent says of runs from before counts only where a log says so too, and a lie
+// costs the box.
+func TestReattachBelievesOnlyWhatLogsConfirm(t *testing.T) {
 	logs := &rawlog.Store{Dir: t.TempDir()}
 	tag := func(m rawlog.Meta, text string, over bool) string {
 		m.Exec = NewID("e")
@@ -534,25 +532,25 @@ func TestLyingOnComingBack(t *testing.T) {
 		lie    bool
 		back   int
 	}{
-		"honest":             {1, k(1, good, 4), nil, false, 1},
-		"less than the log":  {1, k(1, good, 3), nil, true, 0},
-		"less than nothing":  {1, k(1, good, -1), nil, true, 0},
-		"no log":             {1, k(1, "e-none", 4), nil, false, 0},
-		"a path":             {1, k(1, "../"+good, 4), nil, true, 0},
-		"no tag":             {1, k(1, "", 4), nil, true, 0},
-		"two of one tag":     {2, append(k(1, good, 4), k(2, good, 4)...), nil, true, 0},
-		"two of one id":      {2, append(k(1, good, 4), k(1, "e-x", 4)...), nil, true, 0},
-		"another box":        {1, k(1, tag(rawlog.Meta{Box: "b-other", Owner: me.mark(), Note: "{}"}, "", false), 4), nil, false, 0},
-		"another owner":      {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: you.mark(), Note: "{}"}, "", false), 4), nil, false, 0},
-		"not of a kept box":  {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: me.mark()}, "", false), 4), nil, false, 0},
-		"over":               {1, k(1, tag(mine, "", true), 4), nil, false, 0},
-		"too many":           {wire.MaxRuns + 1, nil, nil, true, 0},
-		"less than none":     {-1, nil, nil, true, 0},
-		"more than it says":  {0, nil, k(1, good, 4), false, 0},
-		"something else":     {1, wire.Append(nil, wire.Stdout, wire.ID{1}, []byte("x")), nil, true, 0},
-		"dropped nothing":    {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 4, 0), false, 1},
-		"dropped lines only": {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 5, 9), false, 1},
-		"dropped the world":  {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 1<<60, 0), false, 1},
+		"honest":                  {1, k(1, good, 4), nil, false, 1},
+		"less than the log":       {1, k(1, good, 3), nil, true, 0},
+		"less than nothing":       {1, k(1, good, -1), nil, true, 0},
+		"no log":                  {1, k(1, "e-none", 4), nil, false, 0},
+		"a path":                  {1, k(1, "../"+good, 4), nil, true, 0},
+		"no tag":                  {1, k(1, "", 4), nil, true, 0},
+		"two of one tag":          {2, append(k(1, good, 4), k(2, good, 4)...), nil, true, 0},
+		"two of one id":           {2, append(k(1, good, 4), k(1, "e-x", 4)...), nil, true, 0},
+		"another box":             {1, k(1, tag(rawlog.Meta{Box: "b-other", Owner: me.mark(), Note: "{}"}, "", false), 4), nil, false, 0},
+		"another owner":           {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: you.mark(), Note: "{}"}, "", false), 4), nil, false, 0},
+		"not of a persistent box": {1, k(1, tag(rawlog.Meta{Box: "b-test", Owner: me.mark()}, "", false), 4), nil, false, 0},
+		"over":                    {1, k(1, tag(mine, "", true), 4), nil, false, 0},
+		"too many":                {wire.MaxRuns + 1, nil, nil, true, 0},
+		"less than none":          {-1, nil, nil, true, 0},
+		"more than it says":       {0, nil, k(1, good, 4), false, 0},
+		"something else":          {1, wire.Append(nil, wire.Stdout, wire.ID{1}, []byte("x")), nil, true, 0},
+		"dropped nothing":         {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 4, 0), false, 1},
+		"dropped lines only":      {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 5, 9), false, 1},
+		"dropped the world":       {1, k(1, good, 4), wire.AppendCounts(nil, wire.Dropped, wire.ID{1}, 1<<60, 0), false, 1},
 		"dropped late": {1, k(1, good, 4), wire.AppendCounts(wire.Append(nil, wire.Stdout, wire.ID{1}, []byte("")),
 			wire.Dropped, wire.ID{1}, 9, 0), false, 1},
 	} {
@@ -595,15 +593,15 @@ func TestLyingOnComingBack(t *testing.T) {
 				return
 			}
 			if len(runs) != c.back {
-				t.Errorf("%d came back", len(runs))
+				t.Errorf("%d were resumed", len(runs))
 			}
 			b.Detach()
 		})
 	}
 }
 
-// FuzzKnown sees that of what an agent lists nothing else is taken than a few runs
-// that are not each other, whose names can be files'.
+// Of what an agent lists only a few runs are accepted, all different, with names that are
+// valid for files.
 func FuzzKnown(f *testing.F) {
 	one := wire.Append(nil, wire.Known, wire.ID{1}, []byte(`{"tag":"e-1","bytes":9,"ended":true}`))
 	f.Add(one, 1)
@@ -624,7 +622,7 @@ func FuzzKnown(f *testing.F) {
 	})
 }
 
-// restore makes the log new that a box took with it.
+// restore makes the log anew that a box finished.
 func restore(t *testing.T, logs *rawlog.Store, exec string, m rawlog.Meta) {
 	t.Helper()
 	for _, ext := range []string{".log", ".idx"} {

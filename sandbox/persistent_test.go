@@ -11,24 +11,24 @@ import (
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
-// A shelf has boxes that were kept, none of which can be dialled, and knows who tried.
-type shelf struct {
+// An unreachable Launcher has detached boxes to which nothing can reattach, and records
+// who tried.
+type unreachable struct {
 	Launcher
-	kept    []Detached
-	dialled []string
+	detached []Detached
+	tried    []string
 }
 
-func (s *shelf) Detached(context.Context) ([]Detached, error) { return s.kept, nil }
+func (u *unreachable) Detached(context.Context) ([]Detached, error) { return u.detached, nil }
 
-func (s *shelf) Reattach(_ context.Context, k Detached) (io.ReadWriteCloser, error) {
-	s.dialled = append(s.dialled, k.ID)
+func (u *unreachable) Reattach(_ context.Context, d Detached) (io.ReadWriteCloser, error) {
+	u.tried = append(u.tried, d.ID)
 	return nil, errors.New("out of reach")
 }
 
-// TestOnlyOwnKeptBoxesComeBack: a client's server takes over what its principal kept,
-// and leaves to others what is theirs, also what an earlier version kept for the name
-// of a token, which no principal owns now.
-func TestOnlyOwnKeptBoxesComeBack(t *testing.T) {
+// A client's server reattaches to the boxes of its principal and to no others, also not to
+// those that an earlier version made for the name of a token, which no principal owns now.
+func TestReattachOnlyToBoxesOfTheSamePrincipal(t *testing.T) {
 	all := []Detached{
 		{ID: "b-local", Persistent: Persistent{Name: "dev", Principal: "local"}},
 		{ID: "b-token", Persistent: Persistent{Name: "dev", Principal: "token:1f"}},
@@ -42,14 +42,14 @@ func TestOnlyOwnKeptBoxesComeBack(t *testing.T) {
 		{"token:1f", "client-0a"}: {"b-token"},
 		{"token:3d", "SESSION"}:   nil,
 	} {
-		s := &shelf{kept: all}
-		m := &Manager{Launcher: s, Logs: &rawlog.Store{Dir: t.TempDir()}, Logger: slog.New(slog.DiscardHandler)}
+		u := &unreachable{detached: all}
+		m := &Manager{Launcher: u, Logs: &rawlog.Store{Dir: t.TempDir()}, Logger: slog.New(slog.DiscardHandler)}
 		t.Cleanup(func() { m.Close() })
 		if box, err := m.reattachNamed(t.Context(), owner, "dev"); box != nil || err != nil {
 			t.Errorf("%v: %v, %v", owner, box, err)
 		}
-		if !slices.Equal(s.dialled, want) {
-			t.Errorf("%v has %v dialled, want %v", owner, s.dialled, want)
+		if !slices.Equal(u.tried, want) {
+			t.Errorf("%v: tried %v, want %v", owner, u.tried, want)
 		}
 	}
 }

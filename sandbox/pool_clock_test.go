@@ -16,11 +16,11 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// A polite Launcher's agents say that they are there, and no more: so its boxes
-// stand by a clock of a test's own.
-type polite struct{}
+// A minimal Launcher's agents answer Hello and Ping, and no more: so its boxes run by a
+// clock of a test's own.
+type minimal struct{}
 
-func (polite) Launch(context.Context, string, sandbox.Spec) (io.ReadWriteCloser, error) {
+func (minimal) Launch(context.Context, string, sandbox.Spec) (io.ReadWriteCloser, error) {
 	host, agent := net.Pipe()
 	go func() { // ends with its box
 		defer agent.Close()
@@ -48,7 +48,7 @@ func (placeless) Place() sandbox.Place { return sandbox.Place{} }
 // inTime runs a test by a clock of its own, with a pool of such boxes.
 func inTime(t *testing.T, p sandbox.Pool, test func(*testing.T, *sandbox.Manager, *counter)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{Launcher: polite{}}
+		c := &counter{Launcher: minimal{}}
 		m := boxtest.Manager(t, c, sandbox.Spec{Image: "standard"})
 		m.Pool = p
 		test(t, m, c)
@@ -61,9 +61,9 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// A workspace that was deleted and made again is not the one that a box has which
-// stood ready meanwhile: it goes to nobody.
-func TestPoolWithANewWorkspace(t *testing.T) {
+// A spare box whose workspace was deleted and made again since its start has the old one,
+// and is not handed over.
+func TestSpareBoxOfReplacedWorkspaceIsNotHandedOver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "workspace")
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestPoolWithANewWorkspace(t *testing.T) {
 		start(t, m, sandbox.Request{})
 		pass(2 * time.Second) // so that what follows is no burst
 		if launched, _ := c.figures(); launched != 2 || m.Stats().Ready != 1 {
-			t.Errorf("%d launched, %+v: want that the one which stood ready was taken", launched, m.Stats())
+			t.Errorf("%d launched, %+v: want that the spare box was claimed", launched, m.Stats())
 		}
 		stale := c.streams[1]
 		if err := errors.Join(os.Remove(dir), os.Mkdir(dir, 0o777)); err != nil {
@@ -89,10 +89,10 @@ func TestPoolWithANewWorkspace(t *testing.T) {
 		start(t, m, sandbox.Request{})
 		synctest.Wait()
 		if _, err := stale.Write(nil); err == nil {
-			t.Error("the box with the old workspace stands")
+			t.Error("the box with the old workspace runs on")
 		}
 		if launched, _ := c.figures(); launched != 4 || m.Stats().Ready != 1 {
-			t.Errorf("%d launched, %+v: want one that was started, and one that stands ready", launched, m.Stats())
+			t.Errorf("%d launched, %+v: want one that was started, and one spare box", launched, m.Stats())
 		}
 		if s := m.Stats(); s.Hits != 1 || s.Misses != 1 {
 			t.Errorf("%+v: want one hit and one miss", s)
@@ -100,9 +100,9 @@ func TestPoolWithANewWorkspace(t *testing.T) {
 	})
 }
 
-// A pool whose boxes do not start tries less and less often. One that starts has
-// it begin anew, whoever it was started for.
-func TestPoolForgives(t *testing.T) {
+// A pool whose boxes do not start tries less and less often. A box that starts, for the
+// pool or for a caller, resets the back-off.
+func TestPoolBacksOffUntilABoxStarts(t *testing.T) {
 	inTime(t, sandbox.Pool{Warm: 1}, func(t *testing.T, m *sandbox.Manager, c *counter) {
 		// attempts counts them from cause on, which may set the first one off.
 		attempts := func(d time.Duration, cause func()) int {
@@ -122,13 +122,13 @@ func TestPoolForgives(t *testing.T) {
 		}
 
 		c.breakWith(nil)
-		start(t, m, sandbox.Request{Env: map[string]string{"A": "1"}}) // which no warm box could have been
+		start(t, m, sandbox.Request{Env: map[string]string{"A": "1"}}) // which no spare box has
 		if synctest.Wait(); m.Stats().Ready != 1 {
-			t.Error("a box starts for somebody, and the pool waits on")
+			t.Error("a box started for a caller, and the pool still backs off")
 		}
 
 		c.breakWith(errors.New("no engine"))
-		took := func() { start(t, m, sandbox.Request{}) } // the one that stands ready
+		took := func() { start(t, m, sandbox.Request{}) } // the spare box
 		if n := attempts(10*time.Second, took); n != 4 {
 			t.Errorf("%d attempts in the first 10 s after a box had started", n)
 		}
@@ -142,8 +142,8 @@ func TestPoolForgives(t *testing.T) {
 	})
 }
 
-// What ends because nobody uses it ends when its time is over, not before.
-func TestTimesOfBoxes(t *testing.T) {
+// An idle box, and a spare one, end when their time is over and not before.
+func TestBoxesEndWhenTheirTimeIsOver(t *testing.T) {
 	inTime(t, sandbox.Pool{Warm: 1, Idle: time.Hour, Life: 20 * time.Minute}, func(t *testing.T, m *sandbox.Manager, c *counter) {
 		m.IdleTimeout = 30 * time.Minute
 		m.Warm(sandbox.Owner{})
@@ -163,15 +163,15 @@ func TestTimesOfBoxes(t *testing.T) {
 		}
 		pass(2 * time.Millisecond)
 		if box.Gone() == nil {
-			t.Error("it stands though nobody used it for its time")
+			t.Error("it runs though it was idle for its time")
 		}
 		pass(30*time.Minute - 3*time.Millisecond)
 		if s := m.Stats(); s.Ready != 1 {
-			t.Errorf("%+v before anybody is gone for an hour", s)
+			t.Errorf("%+v before an hour without a client", s)
 		}
 		pass(4 * time.Millisecond)
 		if s := m.Stats(); s.Ready != 0 {
-			t.Errorf("%+v though nobody came for an hour", s)
+			t.Errorf("%+v after an hour without a client", s)
 		}
 	})
 }

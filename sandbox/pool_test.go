@@ -14,13 +14,13 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// A counter is a Launcher that counts what it was asked for and what stands, and
+// A counter is a Launcher that counts launches and the boxes that run, and
 // fails while it is told to.
 type counter struct {
 	sandbox.Launcher
 	mu       sync.Mutex
 	launched int
-	standing int
+	running  int
 	broken   error
 	streams  []*counted
 }
@@ -40,15 +40,15 @@ func (c *counter) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.
 	s := &counted{ReadWriteCloser: stream, counter: c}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.standing++
+	c.running++
 	c.streams = append(c.streams, s)
 	return s, nil
 }
 
-func (c *counter) figures() (launched, standing int) {
+func (c *counter) figures() (launched, running int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.launched, c.standing
+	return c.launched, c.running
 }
 
 func (c *counter) breakWith(err error) {
@@ -61,7 +61,7 @@ type counted struct {
 	io.ReadWriteCloser
 	counter *counter
 	once    sync.Once
-	silent  atomic.Bool // what the agent says is not heard
+	silent  atomic.Bool // what the agent sends is dropped
 }
 
 func (s *counted) Read(p []byte) (int, error) {
@@ -79,7 +79,7 @@ func (s *counted) Close() error {
 	err := s.ReadWriteCloser.Close()
 	s.once.Do(func() {
 		s.counter.mu.Lock()
-		s.counter.standing--
+		s.counter.running--
 		s.counter.mu.Unlock()
 	})
 	return err
@@ -112,29 +112,29 @@ func start(t *testing.T, m *sandbox.Manager, req sandbox.Request) *sandbox.Box {
 	return box
 }
 
-func TestPool(t *testing.T) {
+func TestPoolGivesEachSpareBoxToOneOwner(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
 	if launched, _ := c.figures(); launched != 0 {
 		t.Errorf("%d boxes before any client", launched)
 	}
 	m.Warm(sandbox.Owner{})
 	m.Warm(sandbox.Owner{})
-	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
+	await(t, "the first spare box", func() bool { return m.Stats().Ready == 1 })
 
 	box := start(t, m, sandbox.Request{Name: "mine"})
 	if s := m.Stats(); s.Hits != 1 || s.Misses != 0 {
-		t.Errorf("%+v: the box that stood ready was not taken", s)
+		t.Errorf("%+v: the spare box was not claimed", s)
 	}
 	if run := begin(t, box, "exit 3"); <-run.Done() != struct{}{} || run.Exit().Code != 3 {
 		t.Errorf("%+v", run.Exit())
 	}
 	await(t, "its successor", func() bool { return m.Stats().Ready == 1 })
 
-	// What a warm box is not starts cold, and leaves the warm one alone.
+	// A request that no spare box fits starts another box, and claims none.
 	for _, req := range []sandbox.Request{{Image: "other"}, {Env: map[string]string{"A": "1"}}} {
 		start(t, m, req)
 		if m.Stats().Ready != 1 {
-			t.Errorf("%+v took the warm box", req)
+			t.Errorf("%+v claimed the spare box", req)
 		}
 	}
 	if s := m.Stats(); s.Hits != 1 || s.Misses != 1 {
@@ -144,16 +144,16 @@ func TestPool(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := m.Box(you, box.ID); err == nil {
-		t.Error("a warm box went to two")
+		t.Error("two owners have one spare box")
 	}
 	m.Close()
-	if _, standing := c.figures(); standing != 0 {
-		t.Errorf("%d boxes stand after Close", standing)
+	if _, running := c.figures(); running != 0 {
+		t.Errorf("%d boxes run after Close", running)
 	}
 }
 
-// A burst of starts is followed by so many warm boxes, for the next one.
-func TestBurst(t *testing.T) {
+// After a burst of starts there are so many spare boxes, for the next one.
+func TestPoolGrowsAfterABurst(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{Warm: 1, Max: 4})
 	m.Warm(sandbox.Owner{})
 	var all sync.WaitGroup
@@ -167,25 +167,25 @@ func TestBurst(t *testing.T) {
 		start(t, m, sandbox.Request{})
 	}
 	if hits := m.Stats().Hits - before; hits != 4 {
-		t.Errorf("%d of the next 4 found a warm box", hits)
+		t.Errorf("%d of the next 4 found a spare box", hits)
 	}
 }
 
-// A box that ended while it stood ready, or does not answer, is given to nobody.
-func TestWarmBoxThatDied(t *testing.T) {
+// A spare box that ended, or does not answer, is not handed over.
+func TestDeadSpareBoxIsReplaced(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
 	m.Warm(sandbox.Owner{})
-	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
+	await(t, "the first spare box", func() bool { return m.Stats().Ready == 1 })
 	c.streams[0].ReadWriteCloser.Close()
 	await(t, "another one", func() bool { launched, _ := c.figures(); return launched == 2 && m.Stats().Ready == 1 })
 	box := start(t, m, sandbox.Request{})
 	<-begin(t, box, "true").Done()
 }
 
-func TestWarmBoxThatIsSilent(t *testing.T) {
+func TestSilentSpareBoxIsNotHandedOver(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
 	m.Warm(sandbox.Owner{})
-	await(t, "the first warm box", func() bool { return m.Stats().Ready == 1 })
+	await(t, "the first spare box", func() bool { return m.Stats().Ready == 1 })
 	c.streams[0].silent.Store(true)
 	box := start(t, m, sandbox.Request{})
 	<-begin(t, box, "true").Done()
@@ -194,9 +194,9 @@ func TestWarmBoxThatIsSilent(t *testing.T) {
 	}
 }
 
-// Where no box starts, it is tried again, less and less often, and once one does
-// all is as before.
-func TestPoolWithoutEngine(t *testing.T) {
+// Where no box starts, the pool tries again, less and less often, and works on once one
+// does.
+func TestPoolRetriesWithoutEngine(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{Warm: 1})
 	c.breakWith(errors.New("no engine"))
 	m.Warm(sandbox.Owner{})
@@ -205,17 +205,17 @@ func TestPoolWithoutEngine(t *testing.T) {
 		t.Errorf("%d attempts at once", launched)
 	}
 	c.breakWith(nil)
-	await(t, "a warm box", func() bool { return m.Stats().Ready == 1 })
+	await(t, "a spare box", func() bool { return m.Stats().Ready == 1 })
 }
 
-// A box that nobody uses is stopped, one in which something runs is not, also
-// where a command only left it behind; and its owner is told why.
-func TestIdleBoxes(t *testing.T) {
+// An idle box is stopped, and its owner learns why. A box in which something runs is not
+// idle, also where a command only left it behind.
+func TestIdleBoxesAreStopped(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{})
 	busy, left := start(t, m, sandbox.Request{}), start(t, m, sandbox.Request{})
 	run := begin(t, busy, "sleep 1000")
 	<-begin(t, left, "setsid sleep 1001 >/dev/null 2>&1 & exit").Done()
-	m.IdleTimeout = 300 * time.Millisecond // from the next box on; they are at work by now
+	m.IdleTimeout = 300 * time.Millisecond // from the next box on; those two are busy by now
 	idle := start(t, m, sandbox.Request{})
 	<-idle.Done()
 	if _, err := m.Box(me, idle.ID); err == nil || !strings.Contains(err.Error(), "was stopped: it was idle for 300ms") {
@@ -233,9 +233,9 @@ func TestIdleBoxes(t *testing.T) {
 	}
 }
 
-// Who is refused a box is told which of its own stand; by setting, the one that
-// was idle for longest makes room.
-func TestTooManyBoxes(t *testing.T) {
+// An owner that is refused a box learns which of its own run; by setting, the one that
+// was idle for longest is stopped instead.
+func TestTooManyBoxesAreRefusedOrEvictIdleOnes(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{})
 	m.MaxBoxes = 2
 	idle := start(t, m, sandbox.Request{Name: "tests"})
@@ -260,8 +260,8 @@ func TestTooManyBoxes(t *testing.T) {
 	}
 }
 
-// Calls at once for one name get one box.
-func TestOneBoxOfAName(t *testing.T) {
+// Concurrent calls for one name get one box.
+func TestConcurrentStartsOfANameShareABox(t *testing.T) {
 	m, c := pooled(t, sandbox.Pool{})
 	var all sync.WaitGroup
 	ids := make(chan string, 8)
@@ -280,8 +280,8 @@ func TestOneBoxOfAName(t *testing.T) {
 	}
 }
 
-// An owner's own box that has run so many commands makes place for another.
-func TestUsedUp(t *testing.T) {
+// An owner's default box that has run so many commands is replaced by another.
+func TestDefaultBoxIsReplacedAfterItsUses(t *testing.T) {
 	m, _ := pooled(t, sandbox.Pool{Uses: 2})
 	own := func() *sandbox.Box {
 		box, err := m.DefaultBox(t.Context(), me, nil)
@@ -294,7 +294,7 @@ func TestUsedUp(t *testing.T) {
 	hung := begin(t, first, "sleep 1000")
 	<-begin(t, own(), "true").Done()
 	if own() != first {
-		t.Error("a box in which something runs was taken away")
+		t.Error("a box in which something runs was replaced")
 	}
 	hung.Kill()
 	<-hung.Over()

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// A road is a Launcher of one site's box, whose streams a test can cut, and on
-// which it can be out of reach.
+// A road is a Launcher of one site's box, whose streams a test can cut, and which can be
+// unreachable.
 type road struct {
 	*site
 
 	mu      sync.Mutex
 	current *siteStream
-	closed  error // why nobody gets there; nil: somebody does
-	tries   int   // in vain
+	closed  error // why the box is unreachable; nil: it is reachable
+	tries   int   // that failed
 }
 
 func (r *road) Launch(context.Context, string, Spec) (io.ReadWriteCloser, error) { return r.open() }
@@ -54,8 +54,8 @@ func (r *road) close(why error) {
 	r.closed, r.tries = why, 0
 }
 
-// triedInVain waits until the box was dialled so often in vain.
-func (r *road) triedInVain(times int) {
+// failed waits until so many tries to reattach have failed.
+func (r *road) failed(times int) {
 	r.t.Helper()
 	r.until("tries", func() bool {
 		r.mu.Lock()
@@ -75,7 +75,7 @@ func (r *road) until(what string, ok func() bool) {
 	}
 }
 
-// newRoad returns the manager of a kept box with the name dev.
+// newRoad returns the manager of a persistent box with the name dev.
 func newRoad(t *testing.T) (*road, *Manager, *Box) {
 	t.Helper()
 	r := &road{site: newSite(t)}
@@ -88,9 +88,9 @@ func newRoad(t *testing.T) (*road, *Manager, *Box) {
 	return r, m, b
 }
 
-// A kept box whose stream breaks comes back by itself, and what runs in it never
-// knows: its output is in its log, all and in order.
-func TestKeptBoxIsDialledAgain(t *testing.T) {
+// The server reattaches to a persistent box whose stream breaks, and what runs in it does
+// not notice: its output is in its log, all and in order.
+func TestBrokenStreamReattachesAndLosesNothing(t *testing.T) {
 	r, m, b := newRoad(t)
 	run := r.start(b, Command{Cmd: "i=0; until [ -e go ]; do echo $((i++)); done; exit 6", Dir: r.dir})
 	for range 10 {
@@ -133,15 +133,14 @@ func TestKeptBoxIsDialledAgain(t *testing.T) {
 	}
 }
 
-// While it cannot be reached whoever wants it hears why, and nobody gets another
-// one in its place.
-func TestKeptBoxOutOfReach(t *testing.T) {
+// While a box is unreachable calls report why, and none gets another box in its place.
+func TestUnreachableBoxIsReportedAndNotReplaced(t *testing.T) {
 	r, m, b := newRoad(t)
 	run := r.start(b, Command{Cmd: "echo up; exec sleep 1000"})
 	r.printed(run, "up\n")
 	r.close(Errorf(DockerUnavailable, "", "no engine"))
 	r.cut()
-	r.triedInVain(3)
+	r.failed(3)
 	_, berr := m.Box(me, b.ID)
 	_, _, serr := m.Start(t.Context(), me, Request{Name: "dev", Persistent: true})
 	for _, err := range []error{berr, serr, m.Stop(me, b.ID)} {
@@ -159,8 +158,9 @@ func TestKeptBoxOutOfReach(t *testing.T) {
 	}
 }
 
-// What does not come back is lost, for a reason that is told.
-func TestKeptBoxIsLost(t *testing.T) {
+// A box that has ended meanwhile is lost, and its commands with it, for a reason that is
+// reported.
+func TestBoxThatEndedIsNotReattached(t *testing.T) {
 	r, m, b := newRoad(t)
 	run := r.start(b, Command{Cmd: "echo up; exec sleep 1000"})
 	r.printed(run, "up\n")
@@ -181,19 +181,19 @@ func TestKeptBoxIsLost(t *testing.T) {
 	}
 }
 
-// A server that is shut down while it dials leaves the box to the next one.
-func TestCloseWhileOutOfReach(t *testing.T) {
+// A server that is shut down while it tries to reattach leaves the box to the next one.
+func TestCloseLeavesUnreachableBoxDetached(t *testing.T) {
 	r, m, b := newRoad(t)
 	run := r.start(b, Command{Cmd: "echo up; exec sleep 1000"})
 	r.printed(run, "up\n")
 	r.close(Errorf(DockerUnavailable, "", "no engine"))
 	r.cut()
-	r.triedInVain(1)
+	r.failed(1)
 	m.Close()
 	r.kept.ID = b.ID
 	b = r.mustResume()
 	if len(b.all()) != 1 {
-		t.Errorf("%d commands came back", len(b.all()))
+		t.Errorf("%d commands were resumed", len(b.all()))
 	}
 	b.Close()
 }

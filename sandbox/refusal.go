@@ -6,8 +6,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// refusal puts into words why a command did not start. The agent names a step
-// and the kernel's number; the words are ours.
+// refusal says why a command did not start. The agent names a step and the kernel's
+// error number; the text is the host's.
 func refusal(r *Run, b wire.RefusedBody) error {
 	why := errnoText(b.Errno)
 	switch b.Step {

@@ -7,9 +7,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// A backend mounts by name, and whoever can write above a name decides what it
+// A backend mounts by name, and a program that can write above a name decides what it
 // means when the engine resolves it. So a Box asks its agent, before anything runs,
-// which files it has, and holds them against those that the backend opened.
+// which files it has, and compares them with those that the backend opened.
 
 // Shown is a file or directory of the host that a box has.
 type Shown struct {
@@ -40,7 +40,7 @@ func (b *Box) lookFrame() ([]byte, error) {
 	return wire.AppendJSON(nil, wire.Look, wire.ID{}, wire.LookBody{Paths: paths})
 }
 
-// checkFiles holds what the box has of the host against what it is to have.
+// checkFiles compares what the box has of the host with what it is to have.
 func (b *Box) checkFiles(r *wire.Reader) error {
 	shown := b.Place.Shown
 	if len(shown) == 0 {
@@ -79,10 +79,10 @@ func readSeen(r *wire.Reader, n int) (seen wire.SeenBody, err error) {
 	return seen, nil
 }
 
-// differs judges a file whose numbers are not those that we see. On our own kernel
-// it is another one. Another kernel numbers files in its own way: a workspace is
-// then known by a file that we put into it, and of another mount it is only known
-// that its path still leads where it led.
+// differs judges a file whose numbers are not those that this host sees. On the same
+// kernel it is another file. Another kernel numbers files in its own way: a workspace is
+// then recognised by a file that the host puts into it, and of another mount it is only
+// known that its path still leads where it led.
 func (b *Box) differs(r *wire.Reader, s Shown, has wire.SeenFile, sameKernel bool) error {
 	if has.Errno != 0 {
 		return s.notMeant("the box cannot look at it: %v", errnoText(has.Errno))
@@ -103,13 +103,13 @@ func (b *Box) differs(r *wire.Reader, s Shown, has wire.SeenFile, sameKernel boo
 	return b.findMark(r, s, f)
 }
 
-// findMark has the agent look for a file that we put into the workspace for it.
+// findMark has the agent look for a file that the host puts into the workspace.
 func (b *Box) findMark(r *wire.Reader, s Shown, f *hostpath.File) error {
 	name, remove, err := f.Mark()
 	if err != nil {
 		return s.notMeant("%w", err)
 	}
-	defer remove() // where that fails an empty file is left
+	defer remove() // if that fails an empty file remains
 	if err := b.conn.SendJSON(wire.Look, wire.ID{}, wire.LookBody{Paths: []string{s.Path + "/" + name}}); err != nil {
 		return err
 	}

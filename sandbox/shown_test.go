@@ -73,9 +73,9 @@ func (s sharing) look(paths []string) string {
 	return `{"boot":"other","files":[{"dev":7,"ino":8}]}`
 }
 
-// TestFilesOfABox holds what an agent says of a box's files against what the host
-// opened, on its own kernel and on another one.
-func TestFilesOfABox(t *testing.T) {
+// What an agent says of a box's files is compared with what the host opened, on the same
+// kernel and on another one.
+func TestBoxWithOtherFilesIsEnded(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		seen  string

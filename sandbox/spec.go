@@ -25,20 +25,20 @@ type Launcher interface {
 // from the host. A Launcher that is none does not isolate.
 type Isolator interface{ Isolates() bool }
 
-// A Reattacher is a Launcher that finds the boxes again which it was asked to keep.
+// A Reattacher is a Launcher that can reattach to persistent boxes.
 type Reattacher interface {
-	// Detached lists those on this host whose program has ended.
+	// Detached lists the persistent boxes on this host whose program has ended.
 	Detached(ctx context.Context) ([]Detached, error)
 
-	// Reattach returns the stream to one of them, in the place of Launch. It takes
-	// the box over: no other program finds it any more while this one lives.
+	// Reattach returns the stream to one of them, in the place of Launch. It claims
+	// the box: no other program finds it while this one lives.
 	Reattach(ctx context.Context, k Detached) (io.ReadWriteCloser, error)
 }
 
-// A Detacher is a stream that can end without its box. Launch and Redial return
-// one for a box that is kept.
+// A Detacher is a stream that can end without its box. Launch and Reattach return
+// one for a persistent box.
 type Detacher interface {
-	// Detach gives the box up and leaves it as it is, for Redial. Of Detach and
+	// Detach ends the stream and leaves the box as it is, for Reattach. Of Detach and
 	// Close the first counts.
 	Detach() error
 }
@@ -49,7 +49,7 @@ type Pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// A Placed stream tells where its box ended up.
+// A Placed stream knows the place of its box.
 type Placed interface{ Place() Place }
 
 // Place is what a backend knows about a box that it started.
@@ -61,13 +61,13 @@ type Place struct {
 	Dir       string   // the directory in which commands start
 	Env       []string // what its commands need to know of it: PATH, HOME, TMPDIR
 	Memory    int64    // how much memory its processes may have together, in bytes; 0: unknown
-	Shown     []Shown  // what of the host the box has: it ends where it has something else
-	Heartbeat bool     // the stream can die without a sign, so that somebody must ask
+	Shown     []Shown  // what of the host the box has: it is ended where it has something else
+	Heartbeat bool     // the stream can die without a sign, so the server pings the agent
 	Notes     []string // what the user should know: a limit that was clamped, no isolation
 
 	// Covered are the paths in the workspace that commands cannot change, and those
 	// above them that they cannot move. Found is what the backend found in it before
-	// the box started, nil where it did not look. Neither outlives this program.
+	// the box started, nil where it did not scan. Neither outlives this program.
 	Covered []string        `json:"-"`
 	Found   *hostcode.Found `json:"-"`
 }
@@ -81,30 +81,30 @@ type Spec struct {
 	User       string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
 	Workspace  string            // a host directory; "" makes one of the box's own
 	ReadOnly   bool              // mounts the workspace read-only
-	Protect    []string          // what of a writable workspace stays as it is beside what git executes, by paths in it such as ".git/hooks"; "!path" is left out
+	Protect    []string          // what of a writable workspace commands cannot change besides what git executes, by paths in it such as ".git/hooks"; "!path" is excluded
 	Mounts     []Mount           // what else of the host the box sees
-	Paths      *hostpath.Guard   // has admitted the workspace and the mounts; nil: they are not judged, and resolved at each launch
+	Paths      *hostpath.Guard   // has admitted the workspace and the mounts; nil: they are not checked, and resolved at each launch
 	Memory     int64             // bytes; swap is never more
 	CPUs       float64           // cores
 	Pids       int64             // processes and threads
-	Spares     int               // shells that stand ready for commands; 0: none
+	Spares     int               // spare shells; 0: none
 	Tmp        int64             // bytes of /tmp
-	Lease      time.Duration     // how long the agent lives on without a word from its host
+	Lease      time.Duration     // silence of the host after which the agent ends
 	Persistent *Persistent       // not nil for a box that outlives this program
 
-	// Progress is told what a slow launch is doing, one line each time. It is
-	// called from one goroutine and must not block. Nil means nobody listens.
+	// Progress receives what a slow launch is doing, one line each time. It is
+	// called from one goroutine and must not block. Nil: progress is not reported.
 	Progress func(string)
 }
 
-// Persistent says of a box that is kept what a later program must know to give it back.
+// Persistent is what a later program must know of a persistent box to reattach to it.
 type Persistent struct {
 	Name            string        // what its owner calls it
 	Principal       string        // whose it is, in every program
-	ReattachTimeout time.Duration // how long it waits for one
+	ReattachTimeout time.Duration // how long the box waits for one
 }
 
-// Detached is a box that waits.
+// Detached is a persistent box that waits for a server.
 type Detached struct {
 	ID      string
 	Started time.Time
@@ -119,8 +119,8 @@ type Mount struct {
 	Writable bool
 }
 
-// An EndedError says that a box ended by itself, and its last words. Stderr is
-// the box's own text: bounded, but hostile.
+// An EndedError says that a box ended by itself, with the last lines of its stderr.
+// Stderr is the box's own text: bounded, but hostile.
 type EndedError struct {
 	ExitCode int
 	Memory   bool   // it was killed just after its memory was used up
@@ -133,7 +133,7 @@ func (e *EndedError) Error() string {
 		s += ": it was killed just after its memory was used up"
 	}
 	if e.Stderr != "" {
-		s += "; its last words: " + quoteTail(e.Stderr)
+		s += "; the last lines of its stderr: " + quoteTail(e.Stderr)
 	}
 	return s
 }

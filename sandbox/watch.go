@@ -75,7 +75,7 @@ type Changes struct {
 	Paths []string // in the workspace; some, in their order
 	More  int      // how many others
 	Gone  []string // those of Paths that are not there any more
-	Blind bool     // from now on not all of the workspace is looked at
+	Blind bool     // from now on not all of the workspace is scanned
 
 	During     []string // commands of the box that ran in the time in which it happened
 	MoreDuring int
@@ -106,22 +106,22 @@ func merge(list []string, more int, others []string, moreOthers, most int) ([]st
 }
 
 // newWatcher returns a watcher of what commands of a box could change and people use:
-// a workspace that the user named.
-func newWatcher(b *Box, spec Spec) *watcher {
+// a workspace that the user named. The notes are for the user.
+func newWatcher(b *Box, spec Spec) (w *watcher, notes []string) {
 	if !Watched(spec) || b.Place.Workspace == "" {
-		return nil
+		return nil, nil
 	}
-	w := &watcher{dir: b.Place.Workspace, mask: b.secrets.Text, log: b.logger, runs: b.runIDs}
+	w = &watcher{dir: b.Place.Workspace, mask: b.secrets.Text, log: b.logger, runs: b.runIDs}
 	w.paths, w.excluded = Protected(spec.Protect)
 	found := b.Place.Found
 	if found == nil {
 		found = new(hostcode.Scan(w.dir, w.paths...))
 	}
-	if !found.Complete() {
-		b.Place.Notes = append(slices.Clip(b.Place.Notes), incomplete(*found))
-	}
 	w.known, w.cost, w.files = hostcode.NewBaseline(*found), found.Took, w.stat()
-	return w
+	if found.Complete() {
+		return w, nil
+	}
+	return w, []string{incomplete(*found)}
 }
 
 // Watched reports whether a workspace has anything to protect: where nothing is
@@ -161,7 +161,7 @@ func incomplete(f hostcode.Found) string {
 	for _, name := range f.Unseen {
 		names = append(names, QuotePath(name))
 	}
-	s := "Not all of the workspace was looked at for what git on the user's machine may execute (" + limits() + "). Left out: " + strings.Join(names, ", ")
+	s := "Not all of the workspace was scanned for what git on the user's machine may execute (" + limits() + "). Not scanned: " + strings.Join(names, ", ")
 	if f.More > 0 {
 		s += " and " + itoa(f.More) + " more"
 	}
@@ -169,7 +169,7 @@ func incomplete(f hostcode.Found) string {
 }
 
 func limits() string {
-	return "a look takes at most " + itoa(hostcode.MaxEntries) + " entries and " + hostcode.MaxTime.String() + ", and what the user may read"
+	return "a scan reads at most " + itoa(hostcode.MaxEntries) + " entries and " + hostcode.MaxTime.String() + ", and what the user may read"
 }
 
 // stat costs a few system calls for each path, and follows no link out of the

@@ -10,9 +10,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A box that stood ready is given away only if one that starts then would have no
-// more protected.
-func TestPoolBoxProtectsWhatIsThere(t *testing.T) {
+// A spare box is handed over only if a new one would have no more protected.
+func TestSpareBoxProtectsWhatANewOneWould(t *testing.T) {
 	for _, c := range []struct {
 		name, run, host string
 		hit             bool
@@ -20,12 +19,12 @@ func TestPoolBoxProtectsWhatIsThere(t *testing.T) {
 		{"nothing happened", "", "", true},
 		{"a command made files", "touch README", "", true},
 		{"a command made a repository", "mkdir -p lib/.git; touch lib/.git/config", "", false},
-		{"one that is spared", "mkdir -p spared/.git; touch spared/.git/config", "", true},
+		{"one that is excluded", "mkdir -p spared/.git; touch spared/.git/config", "", true},
 		{"a command made a protected path", "touch .envrc", "", false},
 		{"a command that goes on", "mkdir -p lib/.git; touch lib/.git/config; sleep 1000", "", false},
-		{"somebody on the host made a protected path", "", ".envrc", false},
-		{"somebody on the host replaced one", "", ".bashrc", false},
-		{"somebody on the host wrote into a protected directory", "", ".vscode/tasks.json", true},
+		{"a person on the host made a protected path", "", ".envrc", false},
+		{"a person on the host replaced one", "", ".bashrc", false},
+		{"a person on the host wrote into a protected directory", "", ".vscode/tasks.json", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +35,7 @@ func TestPoolBoxProtectsWhatIsThere(t *testing.T) {
 			m, _ := pooled(t, sandbox.Pool{Warm: 2})
 			m.Defaults.Workspace, m.Defaults.Protect = dir, []string{".envrc", ".bashrc", ".vscode", "!spared"}
 			m.Warm(sandbox.Owner{})
-			await(t, "two warm boxes", func() bool { return m.Stats().Ready == 2 })
+			await(t, "two spare boxes", func() bool { return m.Stats().Ready == 2 })
 			before := time.Now()
 			first := start(t, m, sandbox.Request{})
 			if c.run != "" {
@@ -56,9 +55,9 @@ func TestPoolBoxProtectsWhatIsThere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// Another one may stand ready by now, which was started later.
+			// There may be another spare box by now, which was started later.
 			if box := start(t, m, sandbox.Request{}); box.Started.Before(before) != c.hit {
-				t.Errorf("a box that stood ready before is given away: %v", !c.hit)
+				t.Errorf("a spare box of before is handed over: %v", !c.hit)
 			}
 		})
 	}

@@ -13,7 +13,8 @@ import (
 
 // watching returns a watcher of a workspace whose box runs nothing.
 func watching(spec Spec) *watcher {
-	return newWatcher(&Box{shared: &shared{}, Place: Place{Workspace: spec.Workspace}, logger: slog.New(slog.DiscardHandler)}, spec)
+	w, _ := newWatcher(&Box{shared: &shared{}, Place: Place{Workspace: spec.Workspace}, logger: slog.New(slog.DiscardHandler)}, spec)
+	return w
 }
 
 // found returns what a scan finds after a command has ended.
