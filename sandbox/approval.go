@@ -79,7 +79,7 @@ func (c *Command) approve(ctx context.Context, ask ApproveFunc, denied error) er
 		return denied
 	}
 	c.Approval = given
-	c.Patience = max(c.Patience-time.Since(began), min(c.Patience, leastWait))
+	c.WaitLimit = max(c.WaitLimit-time.Since(began), min(c.WaitLimit, leastWait))
 	return nil
 }
 

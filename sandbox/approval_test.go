@@ -137,7 +137,7 @@ func TestTimeOfTheUserCountsAgainstTheWaitLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := box.Exec(t.Context(), sandbox.Command{Cmd: "echo a", Patience: test.limit, Approve: func(context.Context, error) (sandbox.Approval, error) {
+			r, err := box.Exec(t.Context(), sandbox.Command{Cmd: "echo a", WaitLimit: test.limit, Approve: func(context.Context, error) (sandbox.Approval, error) {
 				time.Sleep(test.takes) // is what is measured
 				return sandbox.ApprovedOnce, nil
 			}})
@@ -145,7 +145,7 @@ func TestTimeOfTheUserCountsAgainstTheWaitLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-r.Done()
-			if left := r.Command.Patience; left < test.least || left > test.most {
+			if left := r.Command.WaitLimit; left < test.least || left > test.most {
 				t.Errorf("%v is left of %v, want %v to %v", left, test.limit, test.least, test.most)
 			}
 		})

@@ -146,7 +146,7 @@ func (b *Box) begin() {
 }
 
 // Exec starts a command and returns at once, or where too many run, as soon as
-// a slot is free within the command's Patience. ctx bounds the start only; the Run
+// a slot is free within the command's WaitLimit. ctx bounds the start only; the Run
 // says how it ends. An error means that nothing was started.
 func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	if err := c.Check(); err != nil {
@@ -190,7 +190,7 @@ func (b *Box) admit(ctx context.Context, c Command) (*Run, error) {
 		return nil, err
 	}
 	s := runStart{time: time.Now(), trace: Trace(ctx)}
-	if err := b.acquire(ctx, c.Patience, &held); err != nil {
+	if err := b.acquire(ctx, c.WaitLimit, &held); err != nil {
 		held.releaseShell()
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (b *Box) acquireShell(ctx context.Context, c Command, held *slots) error {
 	if !ok {
 		return Errorf(LimitReached, "Use one of the shells of the box, or another box.", "box %s has %d named shells, and no more are allowed", b.ID, maxShells)
 	}
-	if !l.acquire(ctx, c.Patience) {
+	if !l.acquire(ctx, c.WaitLimit) {
 		return cmp.Or(ctx.Err(), b.busyShell(c.Shell))
 	}
 	held.shell = l

@@ -48,9 +48,9 @@ type Command struct {
 	// Env override those, for later commands too. "" is a new shell.
 	Shell string
 
-	// Patience is how long it may be queued, behind other commands where too many run,
+	// WaitLimit is how long it may be queued, behind other commands where too many run,
 	// and behind those before it in its Shell.
-	Patience time.Duration
+	WaitLimit time.Duration
 }
 
 // Size is a terminal's, in columns and rows.

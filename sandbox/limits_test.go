@@ -12,7 +12,7 @@ import (
 
 func begin(t *testing.T, b *sandbox.Box, cmd string) *sandbox.Run {
 	t.Helper()
-	run, err := b.Exec(t.Context(), sandbox.Command{Cmd: cmd, Patience: time.Minute})
+	run, err := b.Exec(t.Context(), sandbox.Command{Cmd: cmd, WaitLimit: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

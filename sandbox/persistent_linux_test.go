@@ -233,7 +233,7 @@ func TestReattachResumesCommandsOfEveryKind(t *testing.T) {
 	if s.over(tty); !strings.Contains(s.logged(tty.ID), "30 100\r\ngot typed\r\n") {
 		t.Errorf("%q", s.logged(tty.ID))
 	}
-	next := s.start(b, Command{Cmd: "echo $x", Shell: "dev", Patience: time.Minute})
+	next := s.start(b, Command{Cmd: "echo $x", Shell: "dev", WaitLimit: time.Minute})
 	if s.over(next); s.logged(next.ID) != "2\n" {
 		t.Errorf("the shell has %q", s.logged(next.ID))
 	}

@@ -201,7 +201,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	}
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
-	command.Patience = s.waitLimit(ctx, args.WaitSeconds, wait)
+	command.WaitLimit = s.waitLimit(ctx, args.WaitSeconds, wait)
 	if err := command.Check(); err != nil {
 		return ExecResult{}, err
 	}
@@ -218,7 +218,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	if err != nil {
 		return ExecResult{}, err
 	}
-	await(ctx, run, run.Command.Patience, args.follows, progress)
+	await(ctx, run, run.Command.WaitLimit, args.follows, progress)
 	if ctx.Err() != nil && !args.Background && !s.runsOn(ctx) {
 		run.Kill()
 		awaitDeath(run.Done())

@@ -105,7 +105,7 @@ func testShellQueue(t *testing.T, s *suite) {
 	results := make(chan string, calls)
 	for range calls {
 		go func() {
-			run, err := s.box.Exec(t.Context(), sandbox.Command{Shell: "queue", Cmd: "n=$((n+1)); echo $n", Patience: waitLimit})
+			run, err := s.box.Exec(t.Context(), sandbox.Command{Shell: "queue", Cmd: "n=$((n+1)); echo $n", WaitLimit: waitLimit})
 			if err != nil {
 				results <- err.Error()
 				return
@@ -140,7 +140,7 @@ func testShellNames(t *testing.T, s *suite) {
 	for round := range 3 {
 		var runs []*sandbox.Run
 		for i := range shells {
-			c := sandbox.Command{Shell: fmt.Sprint("n", i), Cmd: fmt.Sprintf("x=${x}%d; echo $x", i), Patience: waitLimit}
+			c := sandbox.Command{Shell: fmt.Sprint("n", i), Cmd: fmt.Sprintf("x=${x}%d; echo $x", i), WaitLimit: waitLimit}
 			runs = append(runs, start(t, s.box, c))
 		}
 		for i, run := range runs {
