@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,12 +10,9 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/link"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/wire"
@@ -214,64 +210,6 @@ func (b *Box) admit(ctx context.Context, c Command) (*Run, error) {
 	b.conn.Activity()
 	b.disk.wake()
 	return r, nil
-}
-
-// acquireShell waits for the end of the commands that came before in the shell of
-// that name. A command in no shell waits for none.
-func (b *Box) acquireShell(ctx context.Context, c Command, held *slots) error {
-	if c.Shell == "" {
-		return nil
-	}
-	l, ok := b.shells.limiter(c.Shell, maxShells)
-	if !ok {
-		return Errorf(LimitReached, "Use one of the shells of the box, or another box.", "box %s has %d named shells, and no more are allowed", b.ID, maxShells)
-	}
-	if !l.acquire(ctx, c.WaitLimit) {
-		return cmp.Or(ctx.Err(), b.busyShell(c.Shell))
-	}
-	held.shell = l
-	return nil
-}
-
-// busyShell says what runs in a shell.
-func (b *Box) busyShell(name string) error {
-	what := "other commands"
-	for _, r := range b.all() {
-		if r.Command.Shell == name && !r.ended() {
-			what = fmt.Sprintf("command %s %s", r.ID, strconv.Quote(excerpt.Clip(r.Command.Cmd, 40)))
-		}
-	}
-	return Errorf(LimitReached, "Wait until it has ended (logs with waitSeconds), end it with stop and its execId, or use another shell.",
-		"the shell %q is busy with %s", name, what)
-}
-
-// acquire takes a slot for a run in its box and among all boxes.
-func (b *Box) acquire(ctx context.Context, wait time.Duration, held *slots) error {
-	if !b.limiter.acquire(ctx, wait) {
-		return cmp.Or(ctx.Err(), tooMany(b.records(), b.limiter.slots, "in box "+b.ID))
-	}
-	if !b.allRuns.acquire(ctx, wait) {
-		b.limiter.release()
-		return cmp.Or(ctx.Err(), tooMany(b.history.list(b.owner), b.allRuns.slots, "of all clients"))
-	}
-	held.box, held.all = b.limiter, b.allRuns
-	return nil
-}
-
-// tooMany says which commands of the owner's hold the slots.
-func tooMany(list []Record, most int, where string) error {
-	list = slices.DeleteFunc(list, func(r Record) bool { return r.Exit.Status != Running })
-	slices.SortFunc(list, func(x, y Record) int { return x.Started.Compare(y.Started) })
-	const named = 5
-	var names []string
-	for _, r := range list[:min(len(list), named)] {
-		names = append(names, fmt.Sprintf("%s %s (%d s)", r.ID, strconv.Quote(excerpt.Clip(r.Cmd, 40)), int(r.Exit.Took.Seconds())))
-	}
-	if more := len(list) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	return Errorf(LimitReached, "Wait until one has ended (logs with waitSeconds), or end one with stop and its execId.",
-		"%d commands run %s, and no more are allowed at once; yours: %s", most, where, strings.Join(names, ", "))
 }
 
 // add adds a run to those of the box. After the link has ended none is added: the

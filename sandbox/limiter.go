@@ -1,10 +1,16 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 const (
@@ -167,4 +173,33 @@ func (s slots) force() {
 	s.shell.force()
 	s.box.force()
 	s.all.force()
+}
+
+// acquire takes a slot for a run in its box and among all boxes.
+func (b *Box) acquire(ctx context.Context, wait time.Duration, held *slots) error {
+	if !b.limiter.acquire(ctx, wait) {
+		return cmp.Or(ctx.Err(), tooMany(b.records(), b.limiter.slots, "in box "+b.ID))
+	}
+	if !b.allRuns.acquire(ctx, wait) {
+		b.limiter.release()
+		return cmp.Or(ctx.Err(), tooMany(b.history.list(b.owner), b.allRuns.slots, "of all clients"))
+	}
+	held.box, held.all = b.limiter, b.allRuns
+	return nil
+}
+
+// tooMany says which commands of the owner's hold the slots.
+func tooMany(list []Record, most int, where string) error {
+	list = slices.DeleteFunc(list, func(r Record) bool { return r.Exit.Status != Running })
+	slices.SortFunc(list, func(x, y Record) int { return x.Started.Compare(y.Started) })
+	const named = 5
+	var names []string
+	for _, r := range list[:min(len(list), named)] {
+		names = append(names, fmt.Sprintf("%s %s (%d s)", r.ID, strconv.Quote(excerpt.Clip(r.Cmd, 40)), int(r.Exit.Took.Seconds())))
+	}
+	if more := len(list) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return Errorf(LimitReached, "Wait until one has ended (logs with waitSeconds), or end one with stop and its execId.",
+		"%d commands run %s, and no more are allowed at once; yours: %s", most, where, strings.Join(names, ", "))
 }

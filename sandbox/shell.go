@@ -1,8 +1,13 @@
 package sandbox
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
 	"sync"
 
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -47,4 +52,33 @@ func (s *shells) limiter(name string, most int) (l *limiter, ok bool) {
 	l = &limiter{slots: 1}
 	s.byName[name] = l
 	return l, true
+}
+
+// acquireShell waits for the end of the commands that came before in the shell of
+// that name. A command in no shell waits for none.
+func (b *Box) acquireShell(ctx context.Context, c Command, held *slots) error {
+	if c.Shell == "" {
+		return nil
+	}
+	l, ok := b.shells.limiter(c.Shell, maxShells)
+	if !ok {
+		return Errorf(LimitReached, "Use one of the shells of the box, or another box.", "box %s has %d named shells, and no more are allowed", b.ID, maxShells)
+	}
+	if !l.acquire(ctx, c.WaitLimit) {
+		return cmp.Or(ctx.Err(), b.busyShell(c.Shell))
+	}
+	held.shell = l
+	return nil
+}
+
+// busyShell says what runs in a shell.
+func (b *Box) busyShell(name string) error {
+	what := "other commands"
+	for _, r := range b.all() {
+		if r.Command.Shell == name && !r.ended() {
+			what = fmt.Sprintf("command %s %s", r.ID, strconv.Quote(excerpt.Clip(r.Command.Cmd, 40)))
+		}
+	}
+	return Errorf(LimitReached, "Wait until it has ended (logs with waitSeconds), end it with stop and its execId, or use another shell.",
+		"the shell %q is busy with %s", name, what)
 }
