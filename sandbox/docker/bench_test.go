@@ -35,9 +35,9 @@ func BenchmarkColdStart(b *testing.B) {
 		}
 	})
 	for _, c := range []struct{ name, path, seccomp string }{
-		{"socket", pathSocket, ""},
-		{"relay", pathRelay, ""},
-		{"socket with the engine's seccomp", pathSocket, EngineSeccomp},
+		{"socket", socketTransport, ""},
+		{"relay", relayTransport, ""},
+		{"socket with the engine's seccomp", socketTransport, EngineSeccomp},
 	} {
 		l := New(Config{Transport: c.path, SeccompProfile: c.seccomp, StateDir: b.TempDir(), CacheDir: b.TempDir()})
 		b.Run(c.name, func(b *testing.B) { benchLaunch(b, l, sandbox.Spec{}) })
@@ -49,7 +49,7 @@ func BenchmarkColdStart(b *testing.B) {
 		}
 	}
 	b.Run("socket with protected files", func(b *testing.B) {
-		benchLaunch(b, New(Config{Transport: pathSocket, StateDir: b.TempDir(), CacheDir: b.TempDir()}), covered)
+		benchLaunch(b, New(Config{Transport: socketTransport, StateDir: b.TempDir(), CacheDir: b.TempDir()}), covered)
 	})
 }
 

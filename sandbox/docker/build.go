@@ -11,7 +11,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// BuildOptions say what image to build.
+// BuildOptions describe the image to build.
 type BuildOptions struct {
 	Dockerfile []byte
 	Target     string   // a stage of it; "" is the last
@@ -20,11 +20,10 @@ type BuildOptions struct {
 	Tag        string   // "" is the launcher's default image
 }
 
-// BuildImage builds an image from a Dockerfile that needs no other file.
-// progress is told what the engine says, one line each time; nil means that
-// nobody listens.
+// BuildImage builds an image from a Dockerfile that needs no other file. It calls
+// progress with each line of the engine's report; nil ignores them.
 func (l *Launcher) BuildImage(ctx context.Context, o BuildOptions, progress func(string)) error {
-	e, err := l.connect(ctx)
+	e, err := l.connector.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,24 +33,24 @@ func (l *Launcher) BuildImage(ctx context.Context, o BuildOptions, progress func
 	if progress == nil {
 		progress = func(string) {}
 	}
-	said := new(sandbox.LastLines)
+	tail := new(sandbox.LastLines)
 	err = e.build(ctx, o, func(line string) {
-		fmt.Fprintln(said, line)
+		fmt.Fprintln(tail, line)
 		progress(line)
 	})
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return err
-	case !e.answers(err):
-		return l.lost(ctx, e, err)
+	case !e.answered(err):
+		return l.connector.lost(ctx, e, err)
 	}
 	return &sandbox.Error{Code: sandbox.Internal, Err: err,
-		Text: fmt.Sprintf("build image %s: %s\nIts last lines:\n%s", o.Tag, clean(err.Error(), 500), said),
-		Hint: "Where no image registry can be reached, name a base image that is there."}
+		Text: fmt.Sprintf("build image %s: %s\nIts last lines:\n%s", o.Tag, sanitize(err.Error(), 500), tail),
+		Hint: "If no image registry can be reached, name a base image that the engine has."}
 }
 
-// build has the engine's own builder do it, which all engines have.
-func (e *engine) build(ctx context.Context, o BuildOptions, tell func(string)) error {
+// build builds with the classic builder, which all engines have.
+func (e *engine) build(ctx context.Context, o BuildOptions, report func(string)) error {
 	files := archive(o.Dockerfile, &tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(o.Dockerfile))})
 	args := make(map[string]*string)
 	if o.Base != "" {
@@ -68,25 +67,25 @@ func (e *engine) build(ctx context.Context, o BuildOptions, tell func(string)) e
 		return err
 	}
 	defer resp.Body.Close()
-	var l lines
-	err = follow(resp.Body, func(m message) {
+	var l lineBuffer
+	err = readMessages(resp.Body, func(m message) {
 		if m.Stream != "" {
-			l.add(m.Stream, tell)
+			l.add(m.Stream, report)
 		} else if m.Status != "" && m.ProgressDetail.Total == 0 {
-			tell(clean(strings.TrimSpace(m.ID+" "+m.Status), maxLine))
+			report(sanitize(strings.TrimSpace(m.ID+" "+m.Status), maxLine))
 		}
 	})
-	l.add("\n", tell)
+	l.add("\n", report)
 	return err
 }
 
-// Lines are put together from the pieces in which an engine sends them.
-type lines struct{ rest string }
+// A lineBuffer joins the pieces in which an engine sends lines.
+type lineBuffer struct{ rest string }
 
-// maxLine bounds a line that is passed on.
+// maxLine bounds a line of progress.
 const maxLine = 2000
 
-func (l *lines) add(piece string, tell func(string)) {
+func (l *lineBuffer) add(piece string, report func(string)) {
 	l.rest += piece
 	for {
 		line, rest, ok := strings.Cut(l.rest, "\n")
@@ -94,8 +93,8 @@ func (l *lines) add(piece string, tell func(string)) {
 			return
 		}
 		l.rest = rest
-		if line = clean(line, maxLine); line != "" {
-			tell(line)
+		if line = sanitize(line, maxLine); line != "" {
+			report(line)
 		}
 	}
 }

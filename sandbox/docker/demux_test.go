@@ -21,7 +21,7 @@ func piece(stream byte, text string) string {
 func TestDemux(t *testing.T) {
 	in := piece(1, "a") + piece(2, "words") + piece(1, "") + piece(1, "bc") + piece(0, "stdin?") + piece(2, " more")
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in))} {
-		d := &demux{r: r, stderr: new(sandbox.LastLines)}
+		d := &demultiplexer{r: r, stderr: new(sandbox.LastLines)}
 		out, err := io.ReadAll(d)
 		if string(out) != "abc" || err != nil || d.stderr.String() != "wordsstdin? more" {
 			t.Errorf("%s: %q, %v, stderr %q", name, out, err, d.stderr)
@@ -34,7 +34,7 @@ func TestDemuxRefusesWhatIsNoHeader(t *testing.T) {
 		"stream": piece(3, "x"), "padding": "\x01x\x00\x00\x00\x00\x00\x01a", "length": "\x01\x00\x00\x00\xff\xff\xff\xffab",
 		"length of stderr": "\x02\x00\x00\x00\xff\xff\xff\xffab", "cut header": "\x01\x00", "cut piece": piece(1, "abc")[:10],
 	} {
-		if out, err := io.ReadAll(&demux{r: strings.NewReader(in), stderr: new(sandbox.LastLines)}); err == nil {
+		if out, err := io.ReadAll(&demultiplexer{r: strings.NewReader(in), stderr: new(sandbox.LastLines)}); err == nil {
 			t.Errorf("%s: no error, read %q", name, out)
 		}
 	}
@@ -43,7 +43,7 @@ func TestDemuxRefusesWhatIsNoHeader(t *testing.T) {
 func FuzzDemux(f *testing.F) {
 	f.Add([]byte(piece(1, "out") + piece(2, "err")))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		d := &demux{r: bytes.NewReader(in), stderr: new(sandbox.LastLines)}
+		d := &demultiplexer{r: bytes.NewReader(in), stderr: new(sandbox.LastLines)}
 		if out, _ := io.ReadAll(d); len(out) > len(in) {
 			t.Errorf("%d bytes made of %d", len(out), len(in))
 		}

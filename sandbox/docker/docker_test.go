@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func need(t *testing.T) *engine {
 func launcher(t *testing.T, config Config) *Launcher {
 	t.Helper()
 	e := need(t)
-	config.StateDir, config.CacheDir = t.TempDir(), t.TempDir()
+	config.StateDir, config.CacheDir = cmp.Or(config.StateDir, t.TempDir()), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	l := New(config)
 	t.Cleanup(func() {
@@ -82,7 +83,7 @@ func launcher(t *testing.T, config Config) *Launcher {
 // can.
 func containersOf(ctx context.Context, t *testing.T, e *engine, l *Launcher) []container.Summary {
 	t.Helper()
-	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"instance="+l.instance))
+	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"instance="+l.instance.id))
 	list, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: mine})
 	if err != nil {
 		t.Error(err)
@@ -108,7 +109,7 @@ func neighbour(t *testing.T, l *Launcher) *Launcher {
 // die does to a launcher what the kernel does when its program is killed.
 func die(t *testing.T, l *Launcher) {
 	t.Helper()
-	if err := l.alive.release(); err != nil {
+	if err := l.instance.alive.release(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -146,7 +147,7 @@ func launch(t *testing.T, l *Launcher, spec sandbox.Spec) *box {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	stream, err := l.Launch(ctx, "t"+strings.ToLower(l.instance[:12]), spec)
+	stream, err := l.Launch(ctx, "t"+strings.ToLower(l.instance.id[:12]), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func sh(t *testing.T, b *box, r *wire.Reader, cmd string) (string, int) {
 
 // paths runs a test for each way to the agent.
 func paths(t *testing.T, test func(t *testing.T, l *Launcher)) {
-	for _, path := range []string{pathSocket, pathRelay} {
+	for _, path := range []string{socketTransport, relayTransport} {
 		t.Run(path, func(t *testing.T) { test(t, launcher(t, Config{Transport: path})) })
 	}
 }

@@ -87,9 +87,9 @@ func TestEndpoints(t *testing.T) {
 		{name: "broken config", config: `{{{`, want: rest},
 		{name: "no such context", env: map[string]string{"DOCKER_CONTEXT": "gone"}, fails: "docker context ls"},
 		{name: "broken context", env: map[string]string{"DOCKER_CONTEXT": "odd"}, fails: "meta.json"},
-		{name: "ssh context", env: map[string]string{"DOCKER_CONTEXT": "far"}, fails: "does not speak ssh"},
-		{name: "ssh", env: map[string]string{"DOCKER_HOST": "ssh://me@far"}, fails: "does not speak ssh"},
-		{name: "nonsense", flag: "/var/run/docker.sock", fails: "no address"},
+		{name: "ssh context", env: map[string]string{"DOCKER_CONTEXT": "far"}, fails: "ssh addresses are not supported"},
+		{name: "ssh", env: map[string]string{"DOCKER_HOST": "ssh://me@far"}, fails: "ssh addresses are not supported"},
+		{name: "nonsense", flag: "/var/run/docker.sock", fails: "is invalid"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for k, v := range c.env {
@@ -178,7 +178,7 @@ func TestLostEngineIsForgotten(t *testing.T) {
 		t.Skip(err)
 	}
 	l := launcher(t, Config{Host: "unix://" + path})
-	first, err := l.connect(t.Context())
+	first, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Skip(err)
 	}
@@ -196,7 +196,7 @@ func TestLostEngineIsForgotten(t *testing.T) {
 	}
 	os.Symlink(target, path)
 	launch(t, l, sandbox.Spec{})
-	<-left.ended
+	<-left.monitor.ended
 }
 
 func TestProbe(t *testing.T) {
@@ -223,7 +223,7 @@ func TestRuncWarning(t *testing.T) {
 }
 
 func TestClean(t *testing.T) {
-	if got, want := clean("a\x1b[31m\tb\r\nc\u202e\xff"+strings.Repeat("x", 50), 20), "a[31m b  c?xxxxxxxxx…"; got != want {
+	if got, want := sanitize("a\x1b[31m\tb\r\nc\u202e\xff"+strings.Repeat("x", 50), 20), "a[31m b  c?xxxxxxxxx…"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -21,7 +21,7 @@ const escapeChecks = "escape_checks.sh"
 func TestNothingEscapes(t *testing.T) {
 	paths(t, func(t *testing.T, l *Launcher) {
 		workspace := t.TempDir()
-		give(workspace, 1000, 1000)
+		makeWritable(workspace, 1000, 1000)
 		copied(t, escapeChecks, workspace)
 		b := launch(t, l, sandbox.Spec{Workspace: workspace})
 		out, code := sh(t, b, greet(t, b), "bash /workspace/"+escapeChecks)

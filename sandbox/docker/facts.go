@@ -3,13 +3,13 @@ package docker
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	pathpkg "path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -17,73 +17,78 @@ import (
 	"github.com/docker/docker/api/types/image"
 )
 
-// Facts are what is to be known of an image beyond what the engine says of it.
-// They never change for an id, so they are learnt once.
+// facts say of an image what the engine does not. They never change for an id, so
+// each image is inspected once.
 type facts struct {
-	Form   int // factsForm, or what is stored was learnt by another version
+	Form   int // factsForm; another value means that another version stored them
 	ID     string
 	Arch   string
 	Path   string   // its PATH
 	Env    []string // names of the variables that it sets
 	Labels []string // names of its labels that look like ours
-	Bad    string   // what is no directory, and must be one to mount over or in; "" for nothing
+	Bad    string   // a path that must be a directory to mount over or in, and is none; "" for none
 	Passwd string
 	Group  string
-	Odd    bool // its passwd or group is there and no small plain file
+	Odd    bool // its passwd or group is there and is no small plain file
 
 	Home    bool // it has /home/agent, of
 	HomeUID int
 	HomeGID int
 }
 
-// factsForm changes with what is learnt.
+// factsForm changes with what the facts say.
 const factsForm = 2
 
-const (
-	maxTable = 256 << 10 // bytes of a passwd or group file
-	maxPath  = 4096      // bytes of PATH
-)
+// A factsCache remembers the facts about images, also on disk.
+type factsCache struct {
+	dirs dirs
 
-// facts returns what is to be known of an image, looking into it where this
-// was never done.
-func (l *Launcher) facts(ctx context.Context, e *engine, img image.InspectResponse) (facts, error) {
-	l.looks.Lock()
-	defer l.looks.Unlock()
-	l.mu.Lock()
-	f, ok := l.images[img.ID]
-	l.mu.Unlock()
+	mu    sync.Mutex // held also while an image is inspected, so that this happens once
+	known map[string]facts
+}
+
+func newFactsCache(d dirs) *factsCache { return &factsCache{dirs: d, known: make(map[string]facts)} }
+
+// get returns the facts about an image, with inspect where the cache has none.
+func (c *factsCache) get(id string, inspect func() (facts, error)) (facts, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.known[id]
 	if ok {
 		return f, nil
 	}
-	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(img.ID, "-")
-	if !l.load("images", name, &f) || f.ID != img.ID || f.Form != factsForm {
+	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(id, "-")
+	if !c.dirs.load("images", name, &f) || f.ID != id || f.Form != factsForm {
 		var err error
-		if f, err = l.look(ctx, e, img); err != nil {
-			return f, fmt.Errorf("look into the image: %w", err)
+		if f, err = inspect(); err != nil {
+			return f, fmt.Errorf("inspect the image: %w", err)
 		}
-		l.store("images", name, f)
+		c.dirs.store("images", name, f)
 	}
-	l.mu.Lock()
-	l.images[img.ID] = f
-	l.mu.Unlock()
+	c.known[id] = f
 	return f, nil
 }
 
-// look copies a few things out of a container that never runs.
-func (l *Launcher) look(ctx context.Context, e *engine, img image.InspectResponse) (facts, error) {
+// facts returns the facts about an image.
+func (l *Launcher) facts(ctx context.Context, e *engine, img image.InspectResponse) (facts, error) {
+	return l.images.get(img.ID, func() (facts, error) { return l.inspect(ctx, e, img) })
+}
+
+// inspect reads a few files of an image, through a container that never runs.
+func (l *Launcher) inspect(ctx context.Context, e *engine, img image.InspectResponse) (facts, error) {
 	f := facts{Form: factsForm, ID: img.ID, Arch: img.Architecture}
 	if img.Config != nil {
 		f.Path, f.Env = environment(img.Config.Env)
 		f.Labels = ourLabels(img.Config.Labels)
 	}
-	err := l.withIdle(ctx, e, f, nil, func(id string) error {
+	err := l.withStopped(ctx, e, f, nil, func(id string) error {
 		var all sync.WaitGroup
 		var errs [4]error
 		var odd [2]bool
-		all.Go(func() { f.Passwd, odd[0], errs[0] = table(ctx, e, id, "/etc/passwd") })
-		all.Go(func() { f.Group, odd[1], errs[1] = table(ctx, e, id, "/etc/group") })
-		all.Go(func() { errs[2] = f.home(ctx, e, id) })
-		all.Go(func() { f.Bad, errs[3] = bad(ctx, e, id) })
+		all.Go(func() { f.Passwd, odd[0], errs[0] = readTable(ctx, e, id, "/etc/passwd") })
+		all.Go(func() { f.Group, odd[1], errs[1] = readTable(ctx, e, id, "/etc/group") })
+		all.Go(func() { errs[2] = f.readHome(ctx, e, id) })
+		all.Go(func() { f.Bad, errs[3] = findBad(ctx, e, id) })
 		all.Wait()
 		f.Odd = odd[0] || odd[1]
 		for _, err := range errs {
@@ -96,11 +101,14 @@ func (l *Launcher) look(ctx context.Context, e *engine, img image.InspectRespons
 	return f, err
 }
 
-// environment returns an image's PATH and the names of all that it sets.
+// maxPath bounds an image's PATH.
+const maxPath = 4096
+
+// environment returns an image's PATH and the names of all variables that it sets.
 func environment(env []string) (path string, names []string) {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		if name == "PATH" && len(value) <= maxPath && value == clean(value, maxPath) {
+		if name == "PATH" && len(value) <= maxPath && value == sanitize(value, maxPath) {
 			path = searchPath(value)
 		}
 		if name != "" && !slices.Contains(names, name) {
@@ -110,9 +118,9 @@ func environment(env []string) (path string, names []string) {
 	return path, names
 }
 
-// searchPath returns of a PATH what commands cannot write, and last what is in
-// the home directory: tools of the image are found there, and nothing that a
-// command leaves there takes the place of a program.
+// searchPath returns the directories of a PATH that commands cannot write, followed
+// by those in home directories. So tools of the image in a home directory are found,
+// and what a command leaves there takes the place of no program.
 func searchPath(path string) string {
 	var first, last []string
 	for dir := range strings.SplitSeq(path, ":") {
@@ -126,7 +134,7 @@ func searchPath(path string) string {
 	return strings.Join(append(first, last...), ":")
 }
 
-// below reports whether a clean path is dir or in it.
+// below reports whether a clean path is dir or lies in it.
 func below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
@@ -135,10 +143,10 @@ func ourLabels(labels map[string]string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(name string) bool { return !strings.HasPrefix(name, labelPrefix) })
 }
 
-// bad returns the first path that a box mounts something at, or in, and that is
-// something else than a directory in the image. A link there would have our
-// mounts lie where commands can rename what is above them.
-func bad(ctx context.Context, e *engine, id string) (string, error) {
+// findBad returns the first path that a box mounts something at, or in, and that is
+// not a directory in the image. A symbolic link there would move our mounts below a
+// directory that commands can rename.
+func findBad(ctx context.Context, e *engine, id string) (string, error) {
 	for _, path := range []string{"/opt", agentDir, "/run", socketDir, homeParent, home, workspaceDir, "/tmp", "/etc"} {
 		stat, err := e.ContainerStatPath(ctx, id, path)
 		switch {
@@ -152,92 +160,49 @@ func bad(ctx context.Context, e *engine, id string) (string, error) {
 	return "", nil
 }
 
-// table reads a small file of the image, "" where there is none.
-func table(ctx context.Context, e *engine, id, path string) (text string, odd bool, err error) {
-	body, _, err := e.CopyFromContainer(ctx, id, path)
-	if errdefs.IsNotFound(err) {
-		return "", false, nil
-	}
-	if err != nil {
+// maxTable bounds a passwd or group file.
+const maxTable = 256 << 10
+
+// readTable reads a passwd or group file of the image, "" where there is none.
+func readTable(ctx context.Context, e *engine, id, path string) (text string, odd bool, err error) {
+	body, h, err := open(ctx, e, id, path)
+	if body == nil {
 		return "", false, err
 	}
 	defer body.Close()
-	r := tar.NewReader(body)
-	h, err := r.Next()
-	if err != nil {
-		return "", false, fmt.Errorf("read %s: %w", path, err)
-	}
 	if h.Typeflag != tar.TypeReg || h.Size > maxTable {
 		return "", true, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxTable))
+	data, err := io.ReadAll(io.LimitReader(body, maxTable))
 	return string(data), false, err
 }
 
-// home finds out whose the image's /home/agent is.
-func (f *facts) home(ctx context.Context, e *engine, id string) error {
-	body, _, err := e.CopyFromContainer(ctx, id, home)
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
+// readHome reads who owns the image's /home/agent.
+func (f *facts) readHome(ctx context.Context, e *engine, id string) error {
+	body, h, err := open(ctx, e, id, home)
+	if body == nil {
 		return err
 	}
-	defer body.Close()
-	h, err := tar.NewReader(body).Next()
-	if err != nil {
-		return fmt.Errorf("read %s: %w", home, err)
-	}
 	f.Home, f.HomeUID, f.HomeGID = h.Typeflag == tar.TypeDir, h.Uid, h.Gid
-	return nil
+	return body.Close()
 }
 
-// identity returns the image's passwd and group with lines for a user, and
-// whether they had to be changed for that.
-func (f facts) identity(uid, gid int) (passwd, group string, changed bool) {
-	passwd, group = f.Passwd, f.Group
-	if !slices.Contains(column(passwd, 2), strconv.Itoa(uid)) {
-		name := free("agent", uid, column(passwd, 0))
-		passwd = line(passwd, fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh", name, uid, gid, home))
-		changed = true
+// open opens a file of a container, and returns nil where there is none.
+func open(ctx context.Context, e *engine, id, path string) (io.ReadCloser, *tar.Header, error) {
+	body, _, err := e.CopyFromContainer(ctx, id, path)
+	if errdefs.IsNotFound(err) {
+		return nil, nil, nil
 	}
-	if !slices.Contains(column(group, 2), strconv.Itoa(gid)) {
-		group = line(group, fmt.Sprintf("%s:x:%d:", free("agent", gid, column(group, 0)), gid))
-		changed = true
+	if err != nil {
+		return nil, nil, err
 	}
-	return passwd, group, changed
-}
-
-// name returns the first name of a user, "" if there is none.
-func name(passwd string, uid int) string {
-	names, uids := column(passwd, 0), column(passwd, 2)
-	if i := slices.Index(uids, strconv.Itoa(uid)); i >= 0 && i < len(names) {
-		return clean(names[i], 64)
+	r := tar.NewReader(body)
+	h, err := r.Next()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("read %s: %w", path, err), body.Close())
 	}
-	return ""
-}
-
-// column returns one of the first three fields of every line that has them.
-func column(table string, n int) (fields []string) {
-	for row := range strings.Lines(table) {
-		if f := strings.Split(strings.TrimSuffix(row, "\n"), ":"); len(f) > 2 {
-			fields = append(fields, f[n])
-		}
-	}
-	return fields
-}
-
-// free returns a name that is not taken.
-func free(name string, id int, taken []string) string {
-	for slices.Contains(taken, name) {
-		name += strconv.Itoa(id)
-	}
-	return name
-}
-
-func line(table, row string) string {
-	if table != "" && !strings.HasSuffix(table, "\n") {
-		table += "\n"
-	}
-	return table + row + "\n"
+	return struct {
+		io.Reader
+		io.Closer
+	}{r, body}, h, nil
 }

@@ -31,7 +31,7 @@ func fakeAt(t *testing.T, host string, f fakeEngine) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &engine{Client: c, errands: newErrands()}
+	return &engine{Client: c, cleanups: newCleanups()}
 }
 
 // reply is an engine's answer with a body in JSON.
@@ -58,8 +58,8 @@ func answerAfter(ctx context.Context, wait time.Duration) (*http.Response, error
 	}
 }
 
-// hang never answers: it returns when the request ends.
-func hang(r *http.Request) (*http.Response, error) {
+// neverAnswers returns when the request is canceled.
+func neverAnswers(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-// hangTime is what a caller may have to wait before it hears that no engine
+// answerTime is what a caller may have to wait before it hears that no engine
 // answers.
-const hangTime = 5 * time.Second
+const answerTime = 5 * time.Second
 
 // unavailable sees that something fails in time because no engine answers.
 func unavailable(t *testing.T, what string, f func() error) {
@@ -32,7 +32,7 @@ func unavailable(t *testing.T, what string, f func() error) {
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.DockerUnavailable || !strings.Contains(e.Text, "Cannot reach the Docker Engine at unix:///") {
 		t.Errorf("%s: got %v, want %s", what, err, sandbox.DockerUnavailable)
 	}
-	if took > hangTime {
+	if took > answerTime {
 		t.Errorf("%s took %v", what, took)
 	}
 	t.Logf("%s: %v after %v", what, err, took.Round(time.Millisecond))
@@ -173,8 +173,8 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.sweeps.Wait() // else it would take the claim below
-	waits, err := l.claim(t.Context(), b.engine, "kept")
+	l.instance.sweeps.Wait() // else it would take the claim below
+	waits, err := l.dirs.lockID(t.Context(), b.engine, "kept")
 	if err == nil {
 		err = waits.release()
 	}
@@ -183,7 +183,7 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	}
 	// What this one asks for in vain the engine can make later: on the other path
 	// it misses what lay on the host.
-	late := launcher(t, Config{Transport: pathRelay})
+	late := launcher(t, Config{Transport: relayTransport})
 	workspace := t.TempDir()
 	if err := os.Chmod(workspace, 0o777); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	ask("probe", func() error { _, err := l.Probe(t.Context()); return err })
 	all.Go(func() {
 		begun := time.Now()
-		if err := other.Close(); err == nil || time.Since(begun) > hangTime {
+		if err := other.Close(); err == nil || time.Since(begun) > answerTime {
 			t.Errorf("close: %v after %v", err, time.Since(begun))
 		}
 	})
@@ -221,13 +221,13 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	unavailable(t, "another launch", func() error {
 		begun := time.Now()
 		_, err := l.Launch(t.Context(), "later", sandbox.Spec{})
-		if took := time.Since(begun); took > slowTime {
+		if took := time.Since(begun); took > pingInterval {
 			t.Errorf("who comes right behind waits %v", took)
 		}
 		return err
 	})
 	e.Resume()
-	<-time.After(silenceTime)
+	<-time.After(hangTime)
 	again, err := l.Launch(t.Context(), "again", sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 // slow sees that an engine which answers is waited for, however long it takes.
 func slow(t *testing.T, p *tap) {
 	l := launcher(t, Config{})
-	const delay = slowTime + pulseTime + time.Second
+	const delay = pingInterval + pingTimeout + time.Second
 	p.on("POST", "/start", func() { <-time.After(delay) })
 	begun := time.Now()
 	b := launch(t, l, sandbox.Spec{})
@@ -257,16 +257,16 @@ func slow(t *testing.T, p *tap) {
 // TestAttend: an engine is waited for as long as it answers pings, and given up
 // in time when it does not.
 func TestAttend(t *testing.T) {
-	for takes, most := range map[time.Duration]time.Duration{0: time.Hour, pulseTime - 1: time.Hour, pulseTime + 1: slowTime + pulseTime} {
+	for takes, most := range map[time.Duration]time.Duration{0: time.Hour, pingTimeout - 1: time.Hour, pingTimeout + 1: pingInterval + pingTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			e := fake(t, func(r *http.Request) (*http.Response, error) { return answerAfter(r.Context(), takes) })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			begun := time.Now()
-			attended, done := e.attend(ctx)
+			attended, done := e.watchdog(ctx)
 			defer done()
 			<-attended.Done()
-			if took := time.Since(begun); took != most || hung(attended) != (most < time.Hour) {
+			if took := time.Since(begun); took != most || hangs(attended) != (most < time.Hour) {
 				t.Errorf("where a ping takes %v it is given up after %v: %v", takes, took, context.Cause(attended))
 			}
 		})
@@ -285,19 +285,19 @@ func TestDiscard(t *testing.T) {
 			}
 			return reply(http.StatusOK, "OK")
 		})
-		if err := e.discard(t.Context(), "x", closeTime); err == nil {
+		if err := e.discard(t.Context(), "x", removeTime); err == nil {
 			t.Error("it is removed at once")
 		}
 		begun := time.Now()
-		e.errands.all.Wait()
+		e.cleanups.all.Wait()
 		if took := time.Since(begun); failures != 0 || took > 5*time.Minute {
 			t.Errorf("%d failures and %v later", failures, took)
 		}
 		failures = 1000
-		if err := e.discard(t.Context(), "x", closeTime); err == nil {
+		if err := e.discard(t.Context(), "x", removeTime); err == nil {
 			t.Error("it is removed")
 		}
-		e.errands.close() // waits for nobody who fails for ever
+		e.cleanups.close() // waits for nobody who fails for ever
 	})
 }
 
@@ -324,7 +324,7 @@ func restarted(t *testing.T, e *enginetest.Engine) {
 					t.Errorf("its stream ended with %v", err)
 				}
 				t.Logf("ended with %v, %v after the engine was back", err, time.Since(begun))
-			case <-time.After(hangTime):
+			case <-time.After(answerTime):
 				t.Fatal("the box does not know that it is gone")
 			}
 			if err := b.Close(); err != nil {

@@ -79,7 +79,7 @@ func executed(t *testing.T, dir string) map[string]string {
 }
 
 func TestCodeOfNestedRepositoriesStays(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	dir := wired(t)
 	before := executed(t, dir)
 	for _, name := range []string{
@@ -131,7 +131,7 @@ func newPlaces(b *box, dir string) []string {
 
 // The same attacks change all there is where nothing is covered.
 func TestNestedAttacksWorkWithoutProtection(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	dir := wired(t)
 	before := executed(t, dir)
 	b := launch(t, l, sandbox.Spec{Workspace: dir})
@@ -162,7 +162,7 @@ func TestProtectedIsBoundedAndSaysSo(t *testing.T) {
 	if err := os.Symlink("../n00/.git", filepath.Join(dir, "y/.git")); err != nil {
 		t.Fatal(err)
 	}
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	b := launch(t, l, sandbox.Spec{Workspace: dir, Protect: []string{".envrc", "!spared"}})
 	r := greet(t, b)
 	if n := len(b.covers); n > maxCovers || n < maxCovers-3 {
@@ -184,9 +184,9 @@ func TestProtectedIsBoundedAndSaysSo(t *testing.T) {
 
 // What is deleted between the look and the mount keeps no box from starting.
 func TestCoverThatIsGone(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	dir := lay(t, "a/.git/config", "b/.git/config")
-	e, err := l.connect(t.Context())
+	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestCoverThatIsGone(t *testing.T) {
 func TestWorkTreeOfARepositoryElsewhere(t *testing.T) {
 	dir := wired(t)
 	tree := filepath.Join(dir, "tree")
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	log := func(spec sandbox.Spec) (notes string, code int) {
 		b := launch(t, l, spec)
 		_, code = sh(t, b, greet(t, b), "git log --oneline && git status --short && git diff")

@@ -17,13 +17,13 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// image returns an image that is there, pulling it if it is not.
+// image returns an image of the engine, and pulls it if it is missing.
 func (l *Launcher) image(ctx context.Context, e *engine, name string, progress func(string)) (image.InspectResponse, error) {
 	none := image.InspectResponse{}
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
 		return none, sandbox.Errorf(sandbox.InvalidArgument, `A name looks like "golang:1.26" or "ghcr.io/acme/tool@sha256:…".`,
-			"%q is no valid name of an image: %w", clean(name, 200), err)
+			"the image name %q is invalid: %w", sanitize(name, 200), err)
 	}
 	ref := reference.FamiliarString(reference.TagNameOnly(named))
 	found, err := e.ImageInspect(ctx, ref)
@@ -42,21 +42,21 @@ func (l *Launcher) image(ctx context.Context, e *engine, name string, progress f
 	return found, nil
 }
 
-// usable refuses images that boxes cannot be made of.
+// usable refuses images that boxes cannot be created from.
 func usable(ref string, found image.InspectResponse) error {
 	if found.Os != "linux" {
-		return sandbox.Errorf(sandbox.InvalidArgument, "Use an image for Linux.", "image %s is for %q, and boxes run Linux", ref, clean(found.Os, 50))
+		return sandbox.Errorf(sandbox.InvalidArgument, "Use an image for Linux.", "image %s is for %q, and boxes run Linux", ref, sanitize(found.Os, 50))
 	}
 	if found.Config != nil && len(found.Config.Volumes) > 0 {
-		// They would be mounted over what we mount, and be writable disk that
-		// nobody asked for.
+		// Those volumes would cover our mounts, and be writable disk without a limit of
+		// ours.
 		return sandbox.Errorf(sandbox.ImageDenied, "Build one FROM it that copies what you need, or use another image.",
-			"image %s declares volumes of its own, which boxes do not allow", ref)
+			"image %s declares volumes, which boxes do not allow", ref)
 	}
 	return nil
 }
 
-// pull gets an image from its registry.
+// pull has the engine pull an image from its registry.
 func (l *Launcher) pull(ctx context.Context, e *engine, ref string, progress func(string)) error {
 	missing := func(reason string, err error) error {
 		hint := "Check the name, or get it by hand: docker pull " + ref
@@ -71,15 +71,15 @@ func (l *Launcher) pull(ctx context.Context, e *engine, ref string, progress fun
 	body, err := e.ImagePull(ctx, ref, image.PullOptions{})
 	if err == nil {
 		defer body.Close()
-		err = follow(body, newPullMeter("pulling "+ref, progress))
+		err = readMessages(body, pullProgress("pulling "+ref, progress))
 	}
-	if err == nil || ctx.Err() != nil || !e.answers(err) {
+	if err == nil || ctx.Err() != nil || !e.answered(err) {
 		return err
 	}
-	return missing(strings.TrimSuffix(clean(err.Error(), 300), "."), err)
+	return missing(strings.TrimSuffix(sanitize(err.Error(), 300), "."), err)
 }
 
-// A message is one line of what an engine says while it pulls or builds.
+// A message is one line of an engine's report while it pulls or builds.
 type message struct {
 	ID             string `json:"id"`
 	Status         string `json:"status"`
@@ -91,11 +91,11 @@ type message struct {
 	} `json:"progressDetail"`
 }
 
-// maxMessage bounds one line of an engine.
+// maxMessage bounds one line of a report.
 const maxMessage = 1 << 20
 
-// follow reads messages to their end. An error among them is the result.
-func follow(r io.Reader, tell func(message)) error {
+// readMessages reads a report to its end. An error in it is the result.
+func readMessages(r io.Reader, report func(message)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxMessage)
 	for lines.Scan() {
@@ -106,19 +106,19 @@ func follow(r io.Reader, tell func(message)) error {
 		if m.Error != "" {
 			return errors.New(m.Error)
 		}
-		tell(m)
+		report(m)
 	}
 	return lines.Err()
 }
 
 const (
-	meterPause = 500 * time.Millisecond // between two lines of progress
-	maxLayers  = 512
+	progressPause = 500 * time.Millisecond // between two lines of progress
+	maxLayers     = 512
 )
 
-// newPullMeter returns a function that makes a few lines for people of an
-// engine's many messages about layers.
-func newPullMeter(what string, progress func(string)) func(message) {
+// pullProgress returns a function that turns an engine's many messages about layers
+// into a few lines of progress.
+func pullProgress(what string, progress func(string)) func(message) {
 	if progress == nil {
 		return func(message) {}
 	}
@@ -131,7 +131,7 @@ func newPullMeter(what string, progress func(string)) func(message) {
 			return
 		}
 		layers[m.ID] = layer{m.ProgressDetail.Current, m.ProgressDetail.Total}
-		if time.Since(last) < meterPause {
+		if time.Since(last) < progressPause {
 			return
 		}
 		last = time.Now()

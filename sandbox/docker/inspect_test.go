@@ -134,8 +134,8 @@ func hasOption(c *container.InspectResponse, prefix string) bool {
 // mountsOfABox says which mounts a box has on each path, and whether commands
 // may write there.
 var mountsOfABox = map[string][]string{
-	pathSocket: {"bind /opt/warmbox", "bind /run/warmbox", "bind /workspace rw", "volume /home rw"},
-	pathRelay:  {"bind /workspace rw", "volume /home rw", "volume /opt/warmbox"},
+	socketTransport: {"bind /opt/warmbox", "bind /run/warmbox", "bind /workspace rw", "volume /home rw"},
+	relayTransport:  {"bind /workspace rw", "volume /home rw", "volume /opt/warmbox"},
 }
 
 func TestBoxMeetsTheBenchmarks(t *testing.T) {

@@ -11,124 +11,156 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// sweepTime bounds a sweep that nobody waits for.
+// An instance identifies a launcher to the other processes of its user on this
+// host. It holds a lock for as long as the launcher lives, and its labels mark the
+// launcher's containers: so a later process knows whose are left over.
+type instance struct {
+	id       string // on a label of each container
+	started  time.Time
+	dirs     dirs
+	writable []string
+
+	host atomic.Value // the label of this host, a string; unset before register
+
+	mu       sync.Mutex // guards what follows
+	alive    *lock      // nil before register
+	sweptFor *engine    // the last engine that a sweep was started for
+	cancel   context.CancelFunc
+	sweeps   sync.WaitGroup
+}
+
+// sweepTime bounds a sweep in the background.
 const sweepTime = time.Minute
 
-// arrive is called before something is made on an engine. On one that is new to
-// this launcher, or has come back, it makes known that the launcher lives, and
-// sweeps behind its back.
-func (l *Launcher) arrive(e *engine) {
-	l.arriving.Lock()
-	defer l.arriving.Unlock()
-	if l.arrived == e {
-		return
-	}
-	l.arrived = e
-	if err := l.enlist(); err != nil {
-		// Nobody will take its boxes for left over, nor sweep them: they end by
-		// themselves all the same.
-		l.logger.Warn("cannot say that this program lives, so nobody sweeps after it", "err", err)
-		return
-	}
-	if l.stopSweep != nil {
-		l.stopSweep()
-	}
-	ctx, stop := context.WithTimeout(context.Background(), sweepTime)
-	l.stopSweep = stop
-	l.sweeps.Go(func() {
-		defer stop()
-		took, err := l.sweep(ctx, e, false)
-		for _, t := range took {
-			l.logger.Info("swept what was left behind", "what", t.What, "name", t.Name, "why", t.Why)
+func newInstance(d dirs, writable []string) *instance {
+	return &instance{id: rand.Text(), started: time.Now(), dirs: d, writable: writable}
+}
+
+// register is called before something is created on an engine. On an engine that is
+// new to this launcher, or has come back, it makes the launcher known to other
+// processes and starts a sweep in the background.
+func (l *Launcher) register(e *engine) {
+	err := l.instance.register(e, func(ctx context.Context) {
+		removed, err := l.sweep(ctx, e, false)
+		for _, r := range removed {
+			l.logger.Info("removed a leftover", "what", r.What, "name", r.Name, "why", r.Why)
 		}
 		if err != nil && ctx.Err() == nil {
-			l.logger.Warn("not everything that was left behind could be swept", "err", err)
+			l.logger.Warn("could not remove all leftovers", "err", err)
 		}
 	})
+	if err != nil {
+		// No process takes its boxes for leftovers, and none sweeps them. They end by
+		// themselves all the same.
+		l.logger.Warn("cannot register this process, so no other process removes its leftovers", "err", err)
+	}
 }
 
-// Close ends what goes on behind the launcher's back and takes back the sign
-// that it lives. Its streams must have been closed before.
-func (l *Launcher) Close() error {
-	l.arriving.Lock()
-	defer l.arriving.Unlock()
-	if l.stopSweep != nil {
-		l.stopSweep()
-	}
-	l.sweeps.Wait()
-	l.errands.close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.engine != nil {
-		l.engine.Close()
-	}
-	l.engine, l.arrived = nil, nil
-	if l.alive == nil {
+// register locks the file of this instance, and runs sweep in the background, once
+// for each engine in a row.
+func (i *instance) register(e *engine, sweep func(context.Context)) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.sweptFor == e {
 		return nil
 	}
-	err := l.alive.remove()
-	l.alive = nil
-	return err
-}
-
-// enlist takes the lock that says that this launcher lives.
-func (l *Launcher) enlist() error {
-	host, err := l.hostID()
-	if err != nil || l.alive != nil {
+	i.sweptFor = e
+	if err := i.lockFile(); err != nil {
 		return err
 	}
-	dir, err := l.ownDir("instances")
-	if err != nil {
-		return err
+	if i.cancel != nil {
+		i.cancel()
 	}
-	alive, err := waitLock(context.Background(), filepath.Join(dir, l.instance))
-	if err != nil {
-		return err
-	}
-	if err := l.noteWritable(alive); err != nil {
-		return errors.Join(err, alive.remove())
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.alive, l.host = alive, host
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	i.cancel = cancel
+	i.sweeps.Go(func() {
+		defer cancel()
+		sweep(ctx)
+	})
 	return nil
 }
 
-// hostLabel is what marks the containers of this host, "" if the launcher is
-// not enlisted.
-func (l *Launcher) hostLabel() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.host
+// lockFile takes the lock that shows that this launcher lives. The caller holds mu.
+func (i *instance) lockFile() error {
+	host, err := i.hostID()
+	if err != nil || i.alive != nil {
+		return err
+	}
+	dir, err := i.dirs.boxesDir("instances")
+	if err != nil {
+		return err
+	}
+	alive, err := waitLock(context.Background(), filepath.Join(dir, i.id))
+	if err != nil {
+		return err
+	}
+	if err := i.publishWritable(alive); err != nil {
+		return errors.Join(err, alive.remove())
+	}
+	i.alive = alive
+	i.host.Store(host)
+	return nil
 }
 
-// hostID names those programs that can see each other's locks: of one machine,
-// one user and one state directory. An engine serves several, and what is not of
-// ours is not ours to judge.
-func (l *Launcher) hostID() (string, error) {
-	if host := l.hostLabel(); host != "" {
+// stopSweep ends the sweep in the background.
+func (i *instance) stopSweep() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.cancel != nil {
+		i.cancel()
+	}
+	i.sweeps.Wait()
+	i.sweptFor = nil
+}
+
+// unregister removes the file of this instance.
+func (i *instance) unregister() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.alive == nil {
+		return nil
+	}
+	err := i.alive.remove()
+	i.alive = nil
+	return err
+}
+
+// hostLabel marks the containers of this host, "" before register.
+func (i *instance) hostLabel() string {
+	host, _ := i.host.Load().(string)
+	return host
+}
+
+// hostID identifies the processes that can see each other's locks: of one machine,
+// one user and one state directory. One engine may serve several of them, and none
+// can judge another's containers.
+func (i *instance) hostID() (string, error) {
+	if host := i.hostLabel(); host != "" {
 		return host, nil
 	}
-	dir, err := l.ownDir()
+	dir, err := i.dirs.boxesDir()
 	if err != nil {
 		return "", err
 	}
-	seed, err := l.seed(filepath.Join(dir, "seed"))
+	seed, err := readSeed(filepath.Join(dir, "seed"))
 	if err != nil {
 		return "", err
 	}
-	// Homes are shared by machines, and disks are cloned: each alone is not
-	// enough.
+	// Machines share home directories, and disks are cloned: neither seed nor machine
+	// id is enough.
 	machine, _ := os.ReadFile("/etc/machine-id")
 	sum := sha256.Sum256([]byte(seed + "\x00" + strings.TrimSpace(string(machine)) + "\x00" + strconv.Itoa(os.Getuid())))
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// seed returns what was drawn for a state directory when it was new.
-func (l *Launcher) seed(path string) (string, error) {
+// readSeed returns the random text of a state directory, which the first process
+// draws.
+func readSeed(path string) (string, error) {
 	lock, err := waitLock(context.Background(), path)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", path, err)
@@ -141,23 +173,10 @@ func (l *Launcher) seed(path string) (string, error) {
 	return fresh, lock.write(fresh)
 }
 
-// ownDir returns a directory of the state that only we can enter, making it.
-func (l *Launcher) ownDir(elem ...string) (string, error) {
-	state, err := l.stateDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(append([]string{state, "boxes"}, elem...)...)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	return dir, os.Chmod(dir, 0o700)
-}
-
-// sweepInstances takes away the signs of programs that ended without doing so,
-// and reports whether none but ours lives.
-func (l *Launcher) sweepInstances() (alone bool, err error) {
-	dir, err := l.ownDir("instances")
+// sweepInstances removes the files of processes that were killed, and reports
+// whether no other process lives.
+func (i *instance) sweepInstances() (alone bool, err error) {
+	dir, err := i.dirs.boxesDir("instances")
 	if err != nil {
 		return false, err
 	}
@@ -168,7 +187,7 @@ func (l *Launcher) sweepInstances() (alone bool, err error) {
 		switch {
 		case lerr == nil:
 			err = errors.Join(err, lock.remove())
-		case entry.Name() != l.instance:
+		case entry.Name() != i.id:
 			alone = false
 		}
 	}

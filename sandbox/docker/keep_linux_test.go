@@ -20,8 +20,8 @@ import (
 // the other.
 func patient(t *testing.T) *Launcher {
 	t.Helper()
-	l := launcher(t, Config{Transport: pathSocket})
-	swap(t, l, pathSocket, "patient")
+	l := launcher(t, Config{Transport: socketTransport})
+	swap(t, l, socketTransport, "patient")
 	return l
 }
 
@@ -44,7 +44,7 @@ func owned(t *testing.T, stream io.ReadWriteCloser) *box {
 			t.Error(err)
 		}
 	})
-	return stream.(keptBox).box
+	return stream.(persistentBox).box
 }
 
 func redial(t *testing.T, l *Launcher, id string) *box {
@@ -96,7 +96,7 @@ func TestKeptBoxIsTakenOver(t *testing.T) {
 	if _, err := next.Reattach(t.Context(), sandbox.Detached{ID: "kept"}); err == nil || !strings.Contains(err.Error(), "another warmbox") {
 		t.Errorf("a box of a living program: %v", err)
 	}
-	if err := (keptBox{b}).Detach(); err != nil {
+	if err := (persistentBox{b}).Detach(); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Close(); err != nil {
@@ -154,9 +154,9 @@ func nothingKept(t *testing.T, l *Launcher) {
 func killed(t *testing.T, l *Launcher, b *box) {
 	t.Helper()
 	die(t, l)
-	b.hangUp()
-	b.letGo()
-	if err := errors.Join(b.claim.release(), b.name.release()); err != nil {
+	b.closeStream()
+	b.monitor.stop()
+	if err := errors.Join(b.lock.box.release(), b.lock.name.release()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -189,15 +189,15 @@ func TestKeptBoxOutlivesItsProgram(t *testing.T) {
 func TestForsakenBoxIsSwept(t *testing.T) {
 	first := patient(t)
 	b := keep(t, first, "kept", time.Hour)
-	lock := b.claim.lock.path
-	if err := (keptBox{b}).Detach(); err != nil {
+	lock := b.lock.box.path
+	if err := (persistentBox{b}).Detach(); err != nil {
 		t.Fatal(err)
 	}
 	next := neighbour(t, first)
 	if got := sweep(t, next, false); len(got) > 0 {
 		t.Errorf("at once %v is taken", got)
 	}
-	if alive, over := waiting(lock, time.Hour); alive || over {
+	if alive, over := checkLock(lock, time.Hour); alive || over {
 		t.Errorf("alive %v, over %v", alive, over)
 	}
 	if err := os.WriteFile(lock, []byte(time.Now().Add(-time.Second).Format(time.RFC3339)), 0o600); err != nil {
@@ -206,7 +206,7 @@ func TestForsakenBoxIsSwept(t *testing.T) {
 	if got := kept(t, next); len(got) > 0 {
 		t.Errorf("%v wait still", got)
 	}
-	next.sweeps.Wait()
+	next.instance.sweeps.Wait()
 	sweep(t, next, false)
 	if isThere(t, b.engine, b.container) {
 		t.Error("the box is still there")
@@ -218,10 +218,10 @@ func TestForsakenBoxIsSwept(t *testing.T) {
 func TestRedialOfASilentBox(t *testing.T) {
 	first := patient(t)
 	b := keep(t, first, "kept", time.Hour)
-	if err := (keptBox{b}).Detach(); err != nil {
+	if err := (persistentBox{b}).Detach(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(b.claim.dir); err != nil { // what is made anew is not what the box has
+	if err := os.RemoveAll(b.lock.dir); err != nil { // what is made anew is not what the box has
 		t.Fatal(err)
 	}
 	next := neighbour(t, first)
@@ -244,7 +244,7 @@ func TestNobodyIsKept(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 	e := &engine{}
-	c, err := l.claim(t.Context(), e, "mine")
+	c, err := l.dirs.lockID(t.Context(), e, "mine")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestNobodyIsKept(t *testing.T) {
 }
 
 func TestKeptNamesAreBounded(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Persistent: &sandbox.Persistent{Name: strings.Repeat("x", 300), ReattachTimeout: time.Hour}})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument {
 		t.Errorf("got %v", err)
@@ -340,7 +340,7 @@ func TestWorkGoesOnInAKeptBox(t *testing.T) {
 		long := wire.ID{1}
 		h.say(wire.Start, long, wire.StartBody{Tag: "long", Cmd: `echo $$ >/tmp/pid; echo kept >~/file; echo one; until [ -e /tmp/go ]; do sleep 0.02; done; echo two; sleep 1000`})
 		h.expect(long, "one\n")
-		if err := (keptBox{b}).Detach(); err != nil {
+		if err := (persistentBox{b}).Detach(); err != nil {
 			t.Fatal(err)
 		}
 		next := neighbour(t, l)
@@ -372,17 +372,17 @@ func TestKeptBoxEndsWithItsTime(t *testing.T) {
 	paths(t, func(t *testing.T, l *Launcher) {
 		b := keep(t, l, "kept", time.Hour)
 		greetKept(t, b, 300*time.Millisecond, false)
-		watch := l.newBox(b.engine, b.id) // what is left knows nothing of its end
+		watch := newBox(b.engine, l.logger, b.id) // what is left knows nothing of its end
 		watch.container = b.container
-		if err := watch.watch(t.Context()); err != nil {
+		if err := watch.monitor.start(t.Context(), b.container); err != nil {
 			t.Fatal(err)
 		}
-		defer watch.letGo()
-		if err := (keptBox{b}).Detach(); err != nil {
+		defer watch.monitor.stop()
+		if err := (persistentBox{b}).Detach(); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case <-watch.ended:
+		case <-watch.monitor.ended:
 		case <-time.After(30 * time.Second):
 			t.Fatal("it has not ended after 30 s")
 		}
@@ -396,13 +396,13 @@ func TestKeptBoxEndsWithItsTime(t *testing.T) {
 
 // While a program waits for the agent of a kept box, commands in it can knock too.
 func TestStrangersDoNotComeBackAsTheAgent(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	b := keep(t, l, "kept", time.Hour)
 	h := greetKept(t, b, time.Hour, false)
 	crowd := wire.ID{1}
 	h.say(wire.Start, crowd, wire.StartBody{Tag: "crowd", Cmd: `for i in 1 2 3 4 5 6 7 8; do python3 -c '` + knock + `' & done; echo up; wait`})
 	h.expect(crowd, "up\n")
-	if err := (keptBox{b}).Detach(); err != nil {
+	if err := (persistentBox{b}).Detach(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -410,7 +410,7 @@ func TestStrangersDoNotComeBackAsTheAgent(t *testing.T) {
 		b = redial(t, l, "kept")
 		t.Logf("back after %v", time.Since(begun))
 		greetKept(t, b, time.Hour, true)
-		if err := (keptBox{b}).Detach(); err != nil {
+		if err := (persistentBox{b}).Detach(); err != nil {
 			t.Fatal(err)
 		}
 	}

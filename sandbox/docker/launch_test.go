@@ -22,7 +22,7 @@ import (
 // swap puts a program of the test in the agent's place on a path.
 func swap(t *testing.T, l *Launcher, path, mode string) {
 	t.Helper()
-	e, err := l.connect(t.Context())
+	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,23 +39,23 @@ func swap(t *testing.T, l *Launcher, path, mode string) {
 	if err := os.WriteFile(filepath.Join(dir, "mode"), []byte(mode), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l.agents[path+" "+e.key()+" "+img.Architecture] = agent{Source: dir}
+	l.agents.installed[agentKey(path, e, img.Architecture)] = agent{Source: dir}
 }
 
 func TestSilentSocketFallsBackToRelayAndIsRemembered(t *testing.T) {
 	l := launcher(t, Config{})
-	swap(t, l, pathSocket, "silent")
+	swap(t, l, socketTransport, "silent")
 	begun := time.Now()
 	b := launch(t, l, sandbox.Spec{})
 	t.Logf("launched after %v", time.Since(begun))
-	if got := b.Place(); got.Path != pathRelay || !got.Heartbeat {
+	if got := b.Place(); got.Path != relayTransport || !got.Heartbeat {
 		t.Fatalf("place %+v, want a relay with heartbeat", got)
 	}
 	greet(t, b)
 
 	// The next process, with the same cache, does not try the socket.
 	next := New(l.config)
-	if path, sure := next.path(b.engine); path != pathRelay || !sure {
+	if path, sure := next.transports.choose(b.engine); path != relayTransport || !sure {
 		t.Errorf("the next launcher would try %q first", path)
 	}
 }
@@ -63,19 +63,19 @@ func TestSilentSocketFallsBackToRelayAndIsRemembered(t *testing.T) {
 func TestWorkingSocketIsRemembered(t *testing.T) {
 	l := launcher(t, Config{})
 	b := launch(t, l, sandbox.Spec{})
-	if got := b.Place(); got.Path != pathSocket || got.Heartbeat {
+	if got := b.Place(); got.Path != socketTransport || got.Heartbeat {
 		t.Skipf("this engine's boxes are reached by %s", got.Path)
 	}
 	greet(t, b)
-	l.rememberPath(b.engine, pathRelay) // by an accident
-	if path, _ := New(l.config).path(b.engine); path != pathSocket {
+	l.transports.remember(b.engine, relayTransport) // by an accident
+	if path, _ := New(l.config).transports.choose(b.engine); path != socketTransport {
 		t.Errorf("the next launcher would try %q first", path)
 	}
 }
 
 func TestStrangersDoNotPassForTheAgent(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
-	swap(t, l, pathSocket, "crowded")
+	l := launcher(t, Config{Transport: socketTransport})
+	swap(t, l, socketTransport, "crowded")
 	b := launch(t, l, sandbox.Spec{})
 	io.WriteString(b, "!")
 	line, err := bufio.NewReader(b).ReadString('\n')
@@ -85,7 +85,7 @@ func TestStrangersDoNotPassForTheAgent(t *testing.T) {
 }
 
 func TestBoxThatEndsEarlySaysWhy(t *testing.T) {
-	for _, path := range []string{pathSocket, pathRelay} {
+	for _, path := range []string{socketTransport, relayTransport} {
 		t.Run(path, func(t *testing.T) {
 			l := launcher(t, Config{Transport: path})
 			swap(t, l, path, "crash")
@@ -150,8 +150,8 @@ func TestCloseIsIdempotentAndWakesReaders(t *testing.T) {
 }
 
 func TestGivenUpLaunchLeavesNothing(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
-	swap(t, l, pathSocket, "silent")
+	l := launcher(t, Config{Transport: socketTransport})
+	swap(t, l, socketTransport, "silent")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
@@ -167,8 +167,8 @@ func TestGivenUpLaunchLeavesNothing(t *testing.T) {
 }
 
 func TestCommandsCannotReachTheStream(t *testing.T) {
-	t.Run(pathSocket, func(t *testing.T) {
-		l := launcher(t, Config{Transport: pathSocket})
+	t.Run(socketTransport, func(t *testing.T) {
+		l := launcher(t, Config{Transport: socketTransport})
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
 		out, _ := sh(t, b, r, `ls -A /run/warmbox; touch /run/warmbox/agent.sock; rm -rf /run/warmbox 2>&1; cat /opt/warmbox/agent 2>/dev/null | wc -c`)
@@ -176,8 +176,8 @@ func TestCommandsCannotReachTheStream(t *testing.T) {
 			t.Errorf("the socket's directory is not empty and read-only, or the agent is readable: %s", out)
 		}
 	})
-	t.Run(pathRelay, func(t *testing.T) {
-		l := launcher(t, Config{Transport: pathRelay})
+	t.Run(relayTransport, func(t *testing.T) {
+		l := launcher(t, Config{Transport: relayTransport})
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
 		out, _ := sh(t, b, r, `python3 -c '`+dialAbstract+`'
@@ -207,8 +207,8 @@ print("connected, read", s.recv(1))`
 // Before the relay comes the agent listens. Nothing of a box runs then, but if
 // it did it would be turned away.
 func TestListeningAgentTurnsStrangersAway(t *testing.T) {
-	l := launcher(t, Config{Transport: pathRelay})
-	e, err := l.connect(t.Context())
+	l := launcher(t, Config{Transport: relayTransport})
+	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,10 +216,10 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := l.newBox(e, p.id)
+	b := newBox(e, l.logger, p.id)
 	b.workspace = p.workspace
 	defer b.Close()
-	c, err := l.prepare(t.Context(), e, p, pathRelay, b)
+	c, err := l.prepare(t.Context(), e, p, relayTransport, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, _ := io.ReadAll(&demux{r: conn, stderr: new(sandbox.LastLines)})
+		text, _ := io.ReadAll(&demultiplexer{r: conn, stderr: new(sandbox.LastLines)})
 		conn.Close()
 		out = string(text)
 	}
@@ -257,8 +257,7 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 func TestRelayIsTriedAgainUntilTheAgentSpeaks(t *testing.T) {
 	var calls int
 	heard := make(chan string, 1)
-	r := &relay{stderr: new(sandbox.LastLines)}
-	r.exec = func(context.Context) (*rawConn, error) {
+	exec := func(context.Context) (*rawConn, error) {
 		ours, theirs := net.Pipe()
 		calls++
 		if calls < 4 {
@@ -274,8 +273,8 @@ func TestRelayIsTriedAgainUntilTheAgentSpeaks(t *testing.T) {
 		}
 		return &rawConn{Conn: ours, r: bufio.NewReader(ours)}, nil
 	}
-	conn, _ := r.exec(t.Context())
-	r.use(conn)
+	conn, _ := exec(t.Context())
+	r := newRelay(conn, exec)
 	if _, err := io.WriteString(r, "hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -340,8 +339,8 @@ func TestOwnWorkspaceIsKeptIfUsed(t *testing.T) {
 
 // An engine that cannot see our files still gives a box, all of it in volumes.
 func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
-	l := launcher(t, Config{Transport: pathRelay})
-	e, err := l.connect(t.Context())
+	l := launcher(t, Config{Transport: relayTransport})
+	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,15 +355,15 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 				t.Fatal(err)
 			}
 			os.Remove(p.request.Workspace) // so the engine does not see it
-			_, err = l.start(t.Context(), e, p, pathRelay)
-			if !unseen(err) {
+			_, err = l.start(t.Context(), e, p, relayTransport)
+			if !notVisible(err) {
 				t.Fatalf("got %v, want that the workspace is not seen", err)
 			}
 			if named {
 				if p.withoutHost() {
 					t.Error("a named workspace was given up")
 				}
-				if e, ok := errors.AsType[*sandbox.Error](blind(err, p)); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, spec.Workspace) {
+				if e, ok := errors.AsType[*sandbox.Error](explainNotVisible(err, p)); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, spec.Workspace) {
 					t.Errorf("got %v", err)
 				}
 				return
@@ -372,7 +371,7 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 			if !p.withoutHost() {
 				t.Fatal("the box's own workspace cannot be given up")
 			}
-			b, err := l.start(t.Context(), e, p, pathRelay)
+			b, err := l.start(t.Context(), e, p, relayTransport)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -58,7 +58,7 @@ func TestMaliciousImage(t *testing.T) {
 	buildImage(t, launcher(t, Config{}), tag, malicious)
 	paths(t, func(t *testing.T, l *Launcher) {
 		workspace := t.TempDir()
-		give(workspace, 1000, 1000)
+		makeWritable(workspace, 1000, 1000)
 		b := launch(t, l, sandbox.Spec{Image: tag, Workspace: workspace})
 		r := greet(t, b)
 		for _, o := range outcomes {
@@ -100,7 +100,7 @@ func met(c *container.InspectResponse, list []control) bool {
 // sameLabels sees that what is found by labels is what the launcher said.
 func sameLabels(t *testing.T, l *Launcher, b *box, got map[string]string) {
 	t.Helper()
-	for name, want := range map[string]string{"box": b.id, "instance": l.instance, "agent": "", "keep": ""} {
+	for name, want := range map[string]string{"box": b.id, "instance": l.instance.id, "agent": "", "keep": ""} {
 		if got[labelPrefix+name] != want {
 			t.Errorf("label %s is %q, want %q", name, got[labelPrefix+name], want)
 		}
@@ -164,8 +164,8 @@ func TestFactsOfOldFormAreForgotten(t *testing.T) {
 	}
 	f.Form, f.Bad = 0, "/old"
 	next := New(l.config)
-	next.instance = l.instance
-	next.store("images", strings.TrimSuffix(filepath.Base(files[0]), ".json"), f)
+	next.instance.id = l.instance.id
+	next.dirs.store("images", strings.TrimSuffix(filepath.Base(files[0]), ".json"), f)
 	launch(t, next, sandbox.Spec{})
 	if err := os.Remove(files[0]); err != nil {
 		t.Error(err)

@@ -38,8 +38,8 @@ echo $((n * 4 + $(du -sm /tmp | cut -f1) + $(du -sm /dev/shm | cut -f1))) $(cat 
 // TestBoundsOfMemoryAreHalf does the sums.
 func TestBoundsOfMemoryAreHalf(t *testing.T) {
 	for memory := int64(16 << 20); memory < 64<<30; memory += memory / 3 {
-		for _, tmp := range []int64{1 << 20, min(defaultTmp, mostTmp(memory)), mostTmp(memory)} {
-			c := request{Memory: memory, Tmp: min(tmp, mostTmp(memory))}
+		for _, tmp := range []int64{1 << 20, min(defaultTmp, maxTmp(memory)), maxTmp(memory)} {
+			c := limits{Memory: memory, Tmp: min(tmp, maxTmp(memory))}
 			var pages int64
 			fmt.Sscan(c.sysctls()["kernel.shmall"], &pages)
 			if sum := c.Tmp + c.shm() + pages*4096; sum > memory/2 || pages < 100 {
@@ -52,7 +52,7 @@ func TestBoundsOfMemoryAreHalf(t *testing.T) {
 // TestEngineThatRefusesSysctls has boxes all the same, and says what they lack.
 func TestEngineThatRefusesSysctls(t *testing.T) {
 	l := launcher(t, Config{})
-	e, err := l.connect(t.Context())
+	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // Of several programs that ask for a name at once one has the box: it is started
 // once, and later given back to one. The others are told who has it.
 func TestOneProgramHasAName(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	ask := func() (m *sandbox.Manager, box *sandbox.Box, reused bool) {
 		t.Helper()
 		type answer struct {
@@ -73,7 +73,7 @@ func TestNamesAreFreed(t *testing.T) {
 	l := launcher(t, Config{})
 	e := &engine{endpoint: endpoint{Host: "one"}}
 	take := func(e *engine, owner, name string) (*lock, error) {
-		return l.takeName(t.Context(), e, "b-x", sandbox.Persistent{Principal: owner, Name: name})
+		return l.dirs.lockName(t.Context(), e, "b-x", sandbox.Persistent{Principal: owner, Name: name})
 	}
 	held, err := take(e, "me", "dev")
 	if err != nil {

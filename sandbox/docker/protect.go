@@ -2,39 +2,97 @@ package docker
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/hostcode"
 )
 
-// A cover is a mount of a part of the workspace over itself. One that is
-// read-only protects what would run code on the host later: a hook, the settings
-// of an editor. One that is not lies over what is above such a part, because a
-// mount point cannot be renamed: else a command moves .git away and makes
-// another one.
+// A cover is a bind mount of a part of the workspace over itself. A read-only cover
+// protects what would run code on the host later, such as a hook or the settings of
+// an editor. A writable one covers a directory above such a part: a mount point
+// cannot be renamed, or else a command could move .git away and create another.
 type cover struct {
 	Path     string // in the workspace, with slashes
 	ReadOnly bool
 }
 
-// maxCovers bounds the mounts of a box: each costs time when it starts.
+// maxCovers bounds the mounts of a box: each costs time at its start.
 const maxCovers = 200
 
-// covers returns what protects those of the paths that are there, from the top
-// down. One that is not there gets none: the engine would make it on the host.
-// Nor does one behind a symbolic link, which a command of an earlier box may
-// have made to lead anywhere. What comes late in the list may find no room, and
-// is left.
-func covers(workspace string, protect []string) (list []cover, left []string, err error) {
+// cover scans a named workspace for what the host may execute, and covers it.
+func (p *plan) cover(spec sandbox.Spec) (err error) {
+	if !sandbox.Watched(spec) {
+		return nil
+	}
+	found := sandbox.ScanWorkspace(p.request.Workspace, spec.Protect)
+	p.found = &found
+	list, open := protected(spec.Protect, found)
+	var omitted []string
+	if p.request.Covers, omitted, err = covers(p.request.Workspace, list); err != nil {
+		return err
+	}
+	if open = append(open, omitted...); len(open) > 0 {
+		p.notes = append(p.notes, noteOpen(open))
+	}
+	return nil
+}
+
+// startCovered starts a box on its own socket. A command of another box with this
+// workspace can delete a covered path before the engine mounts it: then the scan is
+// repeated.
+func (l *Launcher) startCovered(ctx context.Context, e *engine, p *plan, spec sandbox.Spec) (*box, error) {
+	const tries = 3
+	notes := p.notes
+	for try := 1; ; try++ {
+		b, err := l.start(ctx, e, p, socketTransport)
+		if !notVisible(err) || len(p.request.Covers) == 0 || try == tries {
+			return b, err
+		}
+		p.notes = notes
+		if err := p.cover(spec); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// protected returns the paths to cover, those that the owner named first and then
+// those nearest to the top, and the found paths that cannot be covered.
+func protected(protect []string, found hostcode.Found) (list, open []string) {
+	list, excluded := sandbox.Protected(protect)
+	places := slices.Clone(found.Places)
+	slices.SortStableFunc(places, func(a, b hostcode.Place) int {
+		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
+	})
+	for _, place := range places {
+		switch {
+		case sandbox.Excluded(excluded, place.Path), place.Kind == hostcode.Repo, place.Kind == hostcode.Todo:
+		case place.Kind == hostcode.Link, !utf8.ValidString(place.Path): // the engine accepts names as JSON
+			open = append(open, place.Path)
+		default:
+			list = append(list, place.Path)
+		}
+	}
+	// Commands cannot change a link in a covered directory.
+	return list, slices.DeleteFunc(open, func(name string) bool {
+		return slices.ContainsFunc(list, func(dir string) bool { return strings.HasPrefix(name, path.Clean(dir)+"/") }) && utf8.ValidString(name)
+	})
+}
+
+// covers returns the covers for those paths that exist, from the top down, and the
+// paths for which there is no room. A missing path gets none: the engine would create
+// it on the host. Nor does a path behind a symbolic link, which a command of an
+// earlier box may have made to lead anywhere.
+func covers(workspace string, protect []string) (list []cover, omitted []string, err error) {
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the workspace: %w", err)
@@ -42,7 +100,7 @@ func covers(workspace string, protect []string) (list []cover, left []string, er
 	defer root.Close()
 	readOnly := make(map[string]bool)
 	for _, name := range protect {
-		steps := way(root, name)
+		steps := existingSteps(root, name)
 		more := 0
 		for _, step := range steps {
 			if _, known := readOnly[step]; !known {
@@ -50,7 +108,7 @@ func covers(workspace string, protect []string) (list []cover, left []string, er
 			}
 		}
 		if len(readOnly)+more > maxCovers {
-			left = append(left, name)
+			omitted = append(omitted, name)
 			continue
 		}
 		for i, step := range steps {
@@ -59,18 +117,18 @@ func covers(workspace string, protect []string) (list []cover, left []string, er
 	}
 	for name, ro := range readOnly {
 		// A writable cover must not lie within one that is read-only.
-		if !slices.ContainsFunc(above(name), func(dir string) bool { return readOnly[dir] }) {
+		if !slices.ContainsFunc(parents(name), func(dir string) bool { return readOnly[dir] }) {
 			list = append(list, cover{name, ro})
 		}
 	}
 	slices.SortFunc(list, func(a, b cover) int { return cmp.Compare(a.Path, b.Path) })
-	return list, left, nil
+	return list, omitted, nil
 }
 
-// way returns the steps to a path, itself the last, or nothing if it is not all
-// there. It ends at a file in the place of a directory: the .git of a work tree
-// names the real one, and is as good as its settings.
-func way(root *os.Root, name string) (steps []string) {
+// existingSteps returns the directories on the way to a path and the path itself, or
+// nothing if one of them is missing. It ends at a file in the place of a directory:
+// the .git of a work tree names the real one, and must be protected as its settings.
+func existingSteps(root *os.Root, name string) (steps []string) {
 	parts := strings.Split(path.Clean(name), "/")
 	for i := range parts {
 		step := path.Join(parts[:i+1]...)
@@ -86,91 +144,58 @@ func way(root *os.Root, name string) (steps []string) {
 	return steps
 }
 
-// above returns the directories of the workspace that a path is in.
-func above(name string) (dirs []string) {
+// parents returns the directories of the workspace that a path is in.
+func parents(name string) (dirs []string) {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		dirs = append(dirs, dir)
 	}
 	return dirs
 }
 
-func (c request) coverMounts() (mounts []mount.Mount) {
-	for _, v := range c.Covers {
-		mounts = append(mounts, bindMount(filepath.Join(c.Workspace, filepath.FromSlash(v.Path)), workspaceDir+"/"+v.Path, v.ReadOnly))
+func (f fileSystem) coverMounts() (mounts []mount.Mount) {
+	for _, c := range f.Covers {
+		mounts = append(mounts, bindMount(filepath.Join(f.Workspace, filepath.FromSlash(c.Path)), workspaceDir+"/"+c.Path, c.ReadOnly))
 	}
 	return mounts
 }
 
-const noteUnprotected = "The protected files of the workspace can be changed by commands: on this engine their mounts cannot be verified."
-
-// errMoved says that a cover is not what it was meant to be. Another box with
-// the same workspace can put a link in its place between our look and the
-// engine's mount, and the engine follows it, to anything on the host.
-var errMoved = errors.New("the workspace changed while it was mounted")
-
-// verifiable reports whether this system shows the mounts of other users'
-// processes. Some hide the processes.
-func verifiable() bool {
-	f, err := os.Open("/proc/1/mountinfo")
-	if err != nil {
-		return false
-	}
-	f.Close()
-	return true
-}
-
-// verify holds the mounts of a container, before anything of ours runs in it,
-// against what they should be: the same part of the same file system as that of
-// the workspace's own mount.
-func verify(pid int, covers []cover) error {
-	if len(covers) == 0 {
-		return nil
-	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", pid))
-	if err != nil {
-		return fmt.Errorf("verify the workspace: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxJSON))
-	if err != nil {
-		return fmt.Errorf("verify the workspace: %w", err)
-	}
-	mounts := parseMounts(string(text))
-	if _, ok := mounts[workspaceDir]; !ok {
-		return fmt.Errorf("verify the workspace: process %d is not in the box", pid) // it has that number in another container only
-	}
-	if name := misplaced(mounts, covers); name != "" {
-		return sandbox.Errorf(sandbox.InvalidArgument, "Start the box again. Where this part is a mount or a volume of its own, leave it out of protect.",
-			"%w: %s is not the workspace's own", errMoved, clean(name, 200))
-	}
-	return nil
-}
-
-// A mounted is what the kernel says of a mount: which part of which device.
-type mounted struct{ device, part string }
-
-// parseMounts reads what the kernel says of a process's mounts, by their places.
-func parseMounts(mountinfo string) map[string]mounted {
-	mounts := make(map[string]mounted)
-	for line := range strings.Lines(mountinfo) {
-		if f := strings.Fields(line); len(f) > 4 {
-			mounts[unescape.Replace(f[4])] = mounted{f[2], unescape.Replace(f[3])}
-		}
-	}
-	return mounts
-}
-
-// misplaced returns the first cover that does not show its part of what is
-// mounted at the workspace, "" if all do.
-func misplaced(mounts map[string]mounted, covers []cover) string {
-	workspace := mounts[workspaceDir]
+// coverPaths returns the paths of covers.
+func coverPaths(covers []cover) (list []string) {
 	for _, c := range covers {
-		if mounts[workspaceDir+"/"+c.Path] != (mounted{workspace.device, path.Join(workspace.part, c.Path)}) {
-			return c.Path
-		}
+		list = append(list, c.Path)
 	}
-	return ""
+	return list
 }
 
-// unescape undoes what the kernel does to names in mountinfo.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+// noteOpen names the paths that commands can change although the host may execute
+// them.
+func noteOpen(names []string) string {
+	const most = 5
+	var list []string
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, sandbox.QuotePath(name))
+	}
+	s := strings.Join(list, ", ")
+	if more := len(names) - most; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("Commands can change %s, from which programs of the user's machine take what they execute: "+
+		"these are symbolic links, names that are not UTF-8, or more than the %d mounts that a container gets for this.", s, maxCovers)
+}
+
+// noteElsewhere notes that git does not work in a workspace whose repository lies
+// elsewhere, unless the owner mounted the repository too.
+func (p *plan) noteElsewhere(spec sandbox.Spec) {
+	git := hostcode.OutsideGitDir(p.request.Workspace)
+	has := func(m sandbox.Mount) bool { return git == m.Target || strings.HasPrefix(git, m.Target+"/") }
+	if git == "" || slices.ContainsFunc(spec.Mounts, has) {
+		return
+	}
+	note := fmt.Sprintf("Git does not work in the workspace: its .git leads to %s, which the box does not have. "+
+		"The owner can make the repository's own directory the workspace", sandbox.QuotePath(sanitize(git, 300)))
+	if path.IsAbs(git) {
+		repo, _, _ := strings.Cut(git, "/worktrees/")
+		note += fmt.Sprintf(`, or have git read there, and not write, with a [[mounts]] of source and target %s, mode "ro"`, sandbox.QuotePath(sanitize(repo, 300)))
+	}
+	p.notes = append(p.notes, note+".")
+}

@@ -98,7 +98,7 @@ var attacks = []string{
 }
 
 func TestProtectedFilesStay(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	dir, b := attacked(t, l, protect)
 	for name, text := range contents(t, dir) {
 		if name != text && covered(name) {
@@ -122,7 +122,7 @@ func TestProtectedFilesStay(t *testing.T) {
 
 // Without protection the same attacks change all there is.
 func TestAttacksWorkWithoutProtection(t *testing.T) {
-	dir, _ := attacked(t, launcher(t, Config{Transport: pathSocket}), nil)
+	dir, _ := attacked(t, launcher(t, Config{Transport: socketTransport}), nil)
 	left := contents(t, dir)
 	for _, name := range settings {
 		if left[name] == name {
@@ -168,7 +168,7 @@ func contents(t *testing.T, dir string) map[string]string {
 
 // Ordinary work with a repository goes on beside protected files.
 func TestGitWorksBesideProtectedFiles(t *testing.T) {
-	l := launcher(t, Config{Transport: pathSocket})
+	l := launcher(t, Config{Transport: socketTransport})
 	dir := lay(t, "README")
 	first := launch(t, l, sandbox.Spec{Workspace: dir})
 	if out, code := sh(t, first, greet(t, first), `git init -q . && git add . && git commit -qm one && echo '#!/bin/sh' >.git/hooks/pre-commit`); code != 0 {
@@ -196,7 +196,7 @@ func TestLinkPutInPlaceOfACover(t *testing.T) {
 		t.Skip("nothing is covered on this engine")
 	}
 	dir, host := lay(t, ".git/config"), lay(t, "config")
-	e, err := l.connect(t.Context())
+	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestLinkPutInPlaceOfACover(t *testing.T) {
 	if err := errors.Join(os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, "x")), os.Symlink(host, filepath.Join(dir, ".git"))); err != nil {
 		t.Fatal(err)
 	}
-	_, err = l.start(t.Context(), e, p, pathSocket)
+	_, err = l.start(t.Context(), e, p, socketTransport)
 	if !errors.Is(err, errMoved) {
 		t.Errorf("got %v", err)
 	}
@@ -230,7 +230,7 @@ func TestMisplaced(t *testing.T) {
 }
 
 func TestRelayProtectsNothingAndSaysSo(t *testing.T) {
-	l := launcher(t, Config{Transport: pathRelay})
+	l := launcher(t, Config{Transport: relayTransport})
 	b := launch(t, l, sandbox.Spec{Workspace: lay(t, ".envrc"), Protect: protect})
 	if !slices.Contains(b.Place().Notes, noteUnprotected) {
 		t.Errorf("notes %q", b.Place().Notes)
@@ -268,7 +268,7 @@ func TestTargetsOfProtectedLinksStay(t *testing.T) {
 	}
 	own(t, dir)
 	list := []string{".mcp.json", ".vscode", ".envrc", ".claude", "deep/b/settings", ".idea", ".profile", ".zshrc", "!spared"}
-	b := launch(t, launcher(t, Config{Transport: pathSocket}), sandbox.Spec{Workspace: dir, Protect: list})
+	b := launch(t, launcher(t, Config{Transport: socketTransport}), sandbox.Spec{Workspace: dir, Protect: list})
 	out, code := sh(t, b, greet(t, b), `for f in `+strings.Join(files, " ")+`; do (echo evil >$f; rm -f $f; mv ${f%/*} moved) 2>/dev/null; done; echo evil >other; ls`)
 	if code != 0 {
 		t.Error(out)

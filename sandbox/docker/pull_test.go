@@ -78,7 +78,7 @@ func done(t *testing.T) func(io.ReadCloser, error) {
 		t.Helper()
 		if err == nil {
 			defer body.Close()
-			err = follow(body, func(message) {})
+			err = readMessages(body, func(message) {})
 		}
 		if err != nil {
 			t.Fatal(err)

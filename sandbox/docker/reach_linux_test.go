@@ -37,7 +37,7 @@ func (c *cutter) note(stream io.ReadWriteCloser, err error) (io.ReadWriteCloser,
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.newest = stream.(keptBox).box
+		c.newest = stream.(persistentBox).box
 	}
 	return stream, err
 }
@@ -175,7 +175,7 @@ func TestKeptBoxAndItsEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", e.Host)
 	paths(t, func(t *testing.T, l *Launcher) {
 		c := count(t, l)
-		if l.config.Transport == pathRelay {
+		if l.config.Transport == relayTransport {
 			e.Pause()
 			<-c.run.Done()
 			if _, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID); !told(err, sandbox.DockerUnavailable, c.box.ID) {
@@ -197,7 +197,7 @@ func TestSilentRelay(t *testing.T) {
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
 	t.Setenv("DOCKER_HOST", e.Host)
-	m := boxtest.Manager(t, launcher(t, Config{Transport: pathRelay}), sandbox.Spec{})
+	m := boxtest.Manager(t, launcher(t, Config{Transport: relayTransport}), sandbox.Spec{})
 	box, _, err := m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)

@@ -14,56 +14,62 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A relay is the stream to an agent through an exec of the engine: a second
-// process in the box joins its stdio to the agent's listener.
+// A relay is the stream to an agent through an exec of the engine: a second process in
+// the box joins its stdio to the agent's listener.
 //
-// The engine does not say when that process has reached the agent, and the
-// first relays may find it not listening yet. So until the agent has spoken the
-// relay keeps what was written, and says it again to another one where the
-// first ends without a word.
+// The engine does not say when that process has reached the agent, and the first
+// execs may fail because the agent does not listen yet. So until the agent has
+// answered, the relay keeps what was written, and repeats it to another exec if one
+// ends without an answer.
 type relay struct {
 	exec   func(context.Context) (*rawConn, error)
 	stderr *sandbox.LastLines // of the relaying process
-	out    demux              // used by Read alone
-	spoken atomic.Bool
+	out    demultiplexer      // used by Read alone
 
-	mu     sync.Mutex
-	conn   *rawConn // never changes once the agent has spoken
-	sent   []byte   // nil once the agent has spoken
-	tries  int
-	closed bool
+	answered atomic.Bool // by the agent
+
+	mu       sync.Mutex
+	conn     *rawConn // never changes after the agent has answered
+	sent     []byte   // nil after the agent has answered
+	attempts int
+	closed   bool
 }
 
 const (
-	// relayTries are some 50 ms apart each, the time that an exec takes.
-	relayTries = 20
+	// relayAttempts are some 50 ms apart each, the time that an exec takes.
+	relayAttempts = 20
 
 	// relayTime bounds the start of one exec.
 	relayTime = 5 * time.Second
 
-	// maxSent is how much can be said again. A host speaks one frame first.
+	// maxSent bounds what can be repeated. A host sends one frame first.
 	maxSent = 1 << 20
 )
 
 var _ sandbox.Pinger = (*box)(nil)
 
-// relay starts the exec that joins us to the agent.
+// relay starts the exec that joins the host to the agent.
 func (b *box) relay(ctx context.Context, user string) error {
-	r := &relay{stderr: new(sandbox.LastLines)}
-	r.exec = func(ctx context.Context) (*rawConn, error) { return b.dial(ctx, user) }
-	conn, err := r.exec(ctx)
+	exec := func(ctx context.Context) (*rawConn, error) { return b.execRelay(ctx, user) }
+	conn, err := exec(ctx)
 	if err != nil {
 		return b.orEnded(ctx, err)
 	}
-	r.use(conn)
-	b.stream = r
+	b.stream = newRelay(conn, exec)
 	return nil
 }
 
-// Ping asks the engine of a relay whether it is there. Without a relay no engine is
-// between us and the agent.
+// newRelay returns a relay with its first connection, and with exec to make others.
+func newRelay(conn *rawConn, exec func(context.Context) (*rawConn, error)) *relay {
+	r := &relay{exec: exec, stderr: new(sandbox.LastLines)}
+	r.use(conn)
+	return r
+}
+
+// Ping reports whether the engine of a relay answers. It is nil on a socket, which no
+// engine serves.
 func (b *box) Ping(ctx context.Context) error {
-	if b.place.Path != pathRelay {
+	if b.place.Path != relayTransport {
 		return nil
 	}
 	if _, err := b.engine.Ping(ctx); err != nil {
@@ -72,7 +78,7 @@ func (b *box) Ping(ctx context.Context) error {
 	return nil
 }
 
-func (b *box) dial(ctx context.Context, user string) (*rawConn, error) {
+func (b *box) execRelay(ctx context.Context, user string) (*rawConn, error) {
 	exec, err := b.engine.ContainerExecCreate(ctx, b.container, container.ExecOptions{
 		User: user, WorkingDir: "/", AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Cmd: []string{agentPath, "dial", agentName, "--pid", "1"},
@@ -89,42 +95,42 @@ func (b *box) dial(ctx context.Context, user string) (*rawConn, error) {
 
 func (r *relay) use(conn *rawConn) {
 	r.conn = conn
-	r.out = demux{r: conn, stderr: r.stderr}
+	r.out = demultiplexer{r: conn, stderr: r.stderr}
 }
 
 // Read reads from the agent.
 func (r *relay) Read(p []byte) (int, error) {
 	for {
 		n, err := r.out.Read(p)
-		if n > 0 && !r.spoken.Load() && complaint(p[:n]) {
+		if n > 0 && !r.answered.Load() && fromEngine(p[:n]) {
 			r.stderr.Write(p[:n])
 			n, err = 0, io.EOF
 		}
-		if n > 0 && !r.spoken.Load() {
+		if n > 0 && !r.answered.Load() {
 			r.mu.Lock()
 			r.sent = nil
-			r.spoken.Store(true)
+			r.answered.Store(true)
 			r.mu.Unlock()
 		}
 		if n > 0 || err == nil {
 			return n, err
 		}
-		if r.spoken.Load() || !r.again() {
-			return 0, r.why(err)
+		if r.answered.Load() || !r.retry() {
+			return 0, r.explain(err)
 		}
 	}
 }
 
-// complaint reports whether the first bytes of a relay are the engine's: where
-// it cannot start the process, it says so in the place of the output. No
-// agent's stream begins with a letter.
-func complaint(p []byte) bool { return p[0] >= ' ' && p[0] < 0x7f }
+// fromEngine reports whether the first bytes of a relay are text of the engine, which
+// writes there why it cannot start the process. The agent's stream never begins with a
+// letter.
+func fromEngine(p []byte) bool { return p[0] >= ' ' && p[0] < 0x7f }
 
-// again replaces a relay that ended before the agent spoke.
-func (r *relay) again() bool {
+// retry replaces a connection that ended before the agent answered.
+func (r *relay) retry() bool {
 	r.mu.Lock()
-	r.tries++
-	ok := !r.closed && r.tries < relayTries && len(r.sent) <= maxSent
+	r.attempts++
+	ok := !r.closed && r.attempts < relayAttempts && len(r.sent) <= maxSent
 	r.mu.Unlock()
 	if !ok {
 		return false
@@ -143,21 +149,21 @@ func (r *relay) again() bool {
 	}
 	r.conn.Close()
 	r.use(conn)
-	conn.Write(r.sent) // where that fails, so does the next Read
+	conn.Write(r.sent) // if this fails, so does the next Read
 	return true
 }
 
-// why adds the relay's own last words to the end of its stream.
-func (r *relay) why(err error) error {
-	if words := r.stderr.String(); words != "" && err == io.EOF {
-		return fmt.Errorf("the relay to the agent ended: %q", clean(words, 500))
+// explain adds the last lines of the relay's stderr to the end of its stream.
+func (r *relay) explain(err error) error {
+	if text := r.stderr.String(); text != "" && err == io.EOF {
+		return fmt.Errorf("the relay to the agent ended: %q", sanitize(text, 500))
 	}
 	return err
 }
 
 // Write writes to the agent.
 func (r *relay) Write(p []byte) (int, error) {
-	if r.spoken.Load() {
+	if r.answered.Load() {
 		return r.conn.Write(p)
 	}
 	r.mu.Lock()
@@ -165,17 +171,17 @@ func (r *relay) Write(p []byte) (int, error) {
 	if r.closed {
 		return 0, net.ErrClosed
 	}
-	if r.spoken.Load() {
+	if r.answered.Load() {
 		return r.conn.Write(p)
 	}
 	if len(r.sent) <= maxSent {
 		r.sent = append(r.sent, p...)
 	}
-	r.conn.Write(p) // where that fails, Read will say it again
+	r.conn.Write(p) // if this fails, Read repeats it
 	return len(p), nil
 }
 
-// Close hangs up.
+// Close closes the connection to the agent.
 func (r *relay) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

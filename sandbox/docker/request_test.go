@@ -42,7 +42,7 @@ func buildImage(t *testing.T, l *Launcher, tag, dockerfile string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		e, err := l.connect(context.Background())
+		e, err := l.connector.connect(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,17 +85,17 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 			c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[:1]
 		}},
 		{name: "runtime", config: Config{Runtime: "runc"}, want: func(c *container.InspectResponse) { c.HostConfig.Runtime = "runc" }},
-		{name: "relay", config: Config{Transport: pathRelay}, want: func(c *container.InspectResponse) {
+		{name: "relay", config: Config{Transport: relayTransport}, want: func(c *container.InspectResponse) {
 			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "0"}
 		}},
-		{name: "relay of root", config: Config{Transport: pathRelay}, spec: sandbox.Spec{User: "0:0"}, want: func(c *container.InspectResponse) {
+		{name: "relay of root", config: Config{Transport: relayTransport}, spec: sandbox.Spec{User: "0:0"}, want: func(c *container.InspectResponse) {
 			c.Config.User = "0:0"
 			c.Config.Cmd = []string{"serve", "--listen", "@warmbox", "--peer-uid", "65533"}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.config.Transport == "" {
-				c.config.Transport = pathSocket
+				c.config.Transport = socketTransport
 			}
 			l := launcher(t, c.config)
 			b := launch(t, l, c.spec)
@@ -111,7 +111,7 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 			if diff := cmp.Diff(facets(want), facets(&got)); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
-			if got.Config.Labels["dev.warmbox.box"] != b.id || got.Config.Labels["dev.warmbox.instance"] != l.instance {
+			if got.Config.Labels["dev.warmbox.box"] != b.id || got.Config.Labels["dev.warmbox.instance"] != l.instance.id {
 				t.Errorf("labels %v", got.Config.Labels)
 			}
 			out, _ := sh(t, b, r, "pwd; env | grep -E 'GODEBUG|PRELOAD|^HOME'; echo $PATH; tr '\\0' '\\n' </proc/self/status | grep -E 'NoNewPrivs|CapBnd|Seccomp:'; ls /workspace")
@@ -195,12 +195,12 @@ func TestBadSpecs(t *testing.T) {
 		name, code, text string
 		spec             sandbox.Spec
 	}{
-		{"image name", sandbox.InvalidArgument, `"Bad Name" is no valid name`, sandbox.Spec{Image: "Bad Name"}},
+		{"image name", sandbox.InvalidArgument, `the image name "Bad Name" is invalid`, sandbox.Spec{Image: "Bad Name"}},
 		{"no such image", sandbox.ImageNotFound, "localhost:1/nothing:1 is not on this engine", sandbox.Spec{Image: "localhost:1/nothing:1"}},
 		{"image with volumes", sandbox.ImageDenied, "declares volumes", sandbox.Spec{Image: writer}},
-		{"network", sandbox.InvalidArgument, `"host" is no network`, sandbox.Spec{Network: "host"}},
-		{"user", sandbox.InvalidArgument, `"root" is no user`, sandbox.Spec{User: "root"}},
-		{"negative user", sandbox.InvalidArgument, `"-1:0" is no user`, sandbox.Spec{User: "-1:0"}},
+		{"network", sandbox.InvalidArgument, `a box cannot have the network "host"`, sandbox.Spec{Network: "host"}},
+		{"user", sandbox.InvalidArgument, `a box cannot run as user "root": it must be uid:gid`, sandbox.Spec{User: "root"}},
+		{"negative user", sandbox.InvalidArgument, `a box cannot run as user "-1:0": it must be uid:gid`, sandbox.Spec{User: "-1:0"}},
 		{"workspace", sandbox.WorkspaceGone, "/no/such/dir", sandbox.Spec{Workspace: "/no/such/dir"}},
 		{"workspace is a file", sandbox.InvalidArgument, "not a directory", sandbox.Spec{Workspace: file}},
 	} {
@@ -224,7 +224,7 @@ func TestBadSpecs(t *testing.T) {
 
 func TestDefaultImageIsNeverPulled(t *testing.T) {
 	l := launcher(t, Config{})
-	e, err := l.connect(t.Context())
+	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestMounts(t *testing.T) {
 func TestWorkspaceThatVanishes(t *testing.T) {
 	l := launcher(t, Config{})
 	e := launch(t, l, sandbox.Spec{}).engine
-	l.sweeps.Wait() // which would take what is left
+	l.instance.sweeps.Wait() // which would take what is left
 	workspace := filepath.Join(t.TempDir(), "workspace")
 	if err := os.Mkdir(workspace, 0o777); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestWorkspaceThatVanishes(t *testing.T) {
 			os.Rename(workspace+".away", workspace)
 		}
 	})
-	c := request{Box: "vanishes", Host: l.hostLabel(), Workspace: workspace}
+	c := request{marks: marks{Box: "vanishes", Host: l.instance.hostLabel()}, fileSystem: fileSystem{Workspace: workspace}}
 	c.Agent.Source = t.TempDir()
 	host := &container.HostConfig{NetworkMode: "none", Mounts: c.mounts()}
 	made := 0
@@ -299,7 +299,7 @@ func TestWorkspaceThatVanishes(t *testing.T) {
 	stop()
 	mover.Wait()
 	t.Logf("%d were made", made)
-	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"home=vanishes"), filters.Arg("label", labelPrefix+"host="+l.hostLabel()))
+	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"home=vanishes"), filters.Arg("label", labelPrefix+"host="+l.instance.hostLabel()))
 	found, err := e.VolumeList(t.Context(), volume.ListOptions{Filters: mine})
 	if err != nil {
 		t.Fatal(err)

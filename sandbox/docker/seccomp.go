@@ -14,27 +14,25 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// EngineSeccomp as Config.SeccompProfile keeps the profile that the engine has
-// for containers of everybody.
+// EngineSeccomp as Config.SeccompProfile selects the engine's default profile for
+// containers.
 const EngineSeccomp = "engine"
 
-// A profile says which system calls a box may make, in the form that engines
-// read. What no rule names is refused with EPERM, or, where it is newer than
-// everything named here, with ENOSYS, which runc sees to: programs try new calls
-// and fall back.
+// A profile says which system calls a box may make, in the format that engines read.
+// A call without a rule fails with EPERM, or with ENOSYS where it is newer than all
+// calls named here: runc does that, since programs try new calls and fall back.
 //
-// Ours is for a box whose commands are a developer's and have no capability. It
-// is narrower than the engine's where a call leads to much of the kernel and
-// hardly a program needs it, and wider in what debuggers and sanitizers do to
-// processes of their own.
+// Our profile is for commands of a developer, without a capability. It is narrower
+// than the engine's where a call exposes much of the kernel and few programs need it,
+// and wider in what debuggers and sanitizers do to their own processes.
 type profile struct {
 	DefaultAction string        `json:"defaultAction"`
 	ArchMap       []profileArch `json:"archMap"`
 	Syscalls      []profileRule `json:"syscalls"`
 }
 
-// A profileArch has no subarchitectures with us: in 32-bit calls all that has to
-// do with sockets is one number, socketcall, whose arguments no filter sees.
+// A profileArch lists no subarchitectures in our profile: the 32-bit calls for sockets
+// are one number, socketcall, whose arguments a filter cannot see.
 type profileArch struct {
 	Architecture     string   `json:"architecture"`
 	SubArchitectures []string `json:"subArchitectures"`
@@ -48,8 +46,8 @@ type profileRule struct {
 	Includes *profileFilter `json:"includes,omitempty"`
 }
 
-// A profileArg is a condition on one argument. All of a rule must hold, so
-// alternatives are rules of their own.
+// A profileArg is a condition on one argument. All conditions of a rule must hold, so
+// alternatives are separate rules.
 type profileArg struct {
 	Index    int    `json:"index"`
 	Value    uint64 `json:"value"`
@@ -61,13 +59,13 @@ type profileFilter struct {
 	MinKernel string `json:"minKernel"`
 }
 
-// is is met by an argument of exactly that value. It looks at all 64 bits where
-// the kernel looks at 32, so it can only refuse too much.
+// is matches an argument of exactly that value. It compares 64 bits where the kernel
+// uses 32, so it can only refuse too much.
 func is(index int, value uint64) profileArg {
 	return profileArg{Index: index, Value: value, Op: "SCMP_CMP_EQ"}
 }
 
-// masked is met by an argument whose bits in mask are value.
+// masked matches an argument whose bits in mask are value.
 func masked(index int, mask, value uint64) profileArg {
 	return profileArg{Index: index, Value: mask, ValueTwo: value, Op: "SCMP_CMP_MASKED_EQ"}
 }
@@ -82,10 +80,10 @@ func ourProfile() profile {
 		{Names: allowedCalls(), Action: "SCMP_ACT_ALLOW"},
 		{Names: strings.Fields(tracing), Action: "SCMP_ACT_ALLOW", Includes: &profileFilter{MinKernel: safeTracing}},
 		allow("clone", masked(0, newNamespaces, 0)),
-		// Its flags lie in memory, where a filter cannot look. libc falls back to clone.
+		// Its flags are in memory, which a filter cannot read. libc falls back to clone.
 		{Names: []string{"clone3"}, Action: "SCMP_ACT_ERRNO", ErrnoRet: enosys},
-		// Limits may be set by a process of itself, and read of any. The kernel lets a
-		// user set them of all that is his, and so of the agent and of what runs beside.
+		// A process may set its own limits, and read those of any. The kernel would let
+		// it set the limits of all processes of its user, the agent's included.
 		allow("prlimit64", is(0, ownPid)),
 		allow("prlimit64", is(2, readOnly)),
 	}
@@ -105,32 +103,32 @@ const (
 	ownPid   = 0
 	readOnly = 0 // no new limit is given
 
-	// newNamespaces are clone's flags for a name space of any kind. In one for
-	// users a command would have every capability, and with it what only root
-	// reaches in the kernel.
+	// newNamespaces are clone's flags for all kinds of name spaces. In a user name
+	// space a command would have every capability, and with it code in the kernel that
+	// only root can reach.
 	newNamespaces = 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x00020000
 
-	// noRandomAddresses is what debuggers run programs with, and what the race
-	// detector asks for where it does not get the addresses that it wants.
+	// noRandomAddresses is set by debuggers, and by the race detector where it does not
+	// get the addresses that it needs.
 	noRandomAddresses = 0x0040000
 	askPersonality    = 0xffffffff // changes nothing
 
-	// tracing is for gdb, strace and the leak sanitizer, and all three calls are
-	// one power. It does no harm here: the agent cannot be traced, and each run
-	// is in a Landlock domain of its own, out of which nobody traces.
+	// tracing is for gdb, strace and the leak sanitizer; each of the calls has the power
+	// of all. It is safe here: the agent cannot be traced, and each run is in a Landlock
+	// domain of its own, whose processes can trace none outside.
 	tracing = `ptrace process_vm_readv process_vm_writev`
 
-	// safeTracing is the first kernel in which a tracer cannot change a call
-	// after the filter has looked at it.
+	// safeTracing is the first kernel in which a tracer cannot change a call after the
+	// filter has checked it.
 	safeTracing = "4.8"
 )
 
-// allowedCalls lists what a box may call with whatever arguments. Missing, apart
-// from what needs a capability anyway: io_uring and the older kernel-side I/O,
-// bpf, perf_event_open, userfaultfd, keys, file handles, all that mounts or
-// makes name spaces, quotas, message queues of POSIX, NUMA policy, vmsplice,
-// modify_ldt, pidfd_getfd. Most of the last years' ways from a container to the
-// kernel began with one of these.
+// allowedCalls lists what a box may call with any arguments. Missing, apart from what
+// needs a capability anyway: io_uring and the older kernel-side I/O, bpf,
+// perf_event_open, userfaultfd, keys, file handles, all that mounts or creates name
+// spaces, quotas, message queues of POSIX, NUMA policy, vmsplice, modify_ldt,
+// pidfd_getfd. Most recent escapes from a container to the kernel began with one of
+// these.
 func allowedCalls() []string {
 	return strings.Fields(strings.Join([]string{
 		// Files by name.
@@ -147,7 +145,7 @@ func allowedCalls() []string {
 		pwritev2 read readahead readv sendfile splice sync sync_file_range syncfs tee write writev`,
 		`epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 pipe pipe2 poll
 		ppoll pselect6 select signalfd signalfd4 timerfd_create timerfd_gettime timerfd_settime`,
-		// Sockets, once there are some: socketRules says of which kind.
+		// Sockets that exist: socketRules says which can be created.
 		`accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg recvmsg sendmmsg
 		sendmsg sendto setsockopt shutdown`,
 		// Memory.
@@ -167,17 +165,17 @@ func allowedCalls() []string {
 		`futex futex_requeue futex_wait futex_waitv futex_wake`,
 		`kill pause pidfd_open pidfd_send_signal restart_syscall rt_sigaction rt_sigpending rt_sigprocmask
 		rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sigaltstack tgkill tkill`,
-		// What only takes power away. The agent needs Landlock; an engine whose
-		// libseccomp does not know the names leaves it out, and the agent does without.
+		// Calls that only reduce rights. The agent uses Landlock; an engine whose
+		// libseccomp does not know its calls omits them, and the agent works without.
 		`landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp`,
-		// Time, chance, and what machine this is.
+		// Time, random numbers, and facts about the machine.
 		`alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer time
 		timer_create timer_delete timer_getoverrun timer_gettime timer_settime times`,
 		`getrandom sysinfo uname`,
 	}, " "))
 }
 
-// What sockets are made of, by the kernel's numbers.
+// The kernel's numbers of socket families, types and protocols.
 const (
 	familyUnix    = 1
 	familyInet    = 2
@@ -193,10 +191,9 @@ const (
 	netlinkRoute = 0
 )
 
-// socketRules let a box have sockets of its own machine and of TCP and UDP, and
-// ping. A family that is not named brings the kernel to load a module for it,
-// and so does a protocol of the Internet's: SCTP, DCCP, L2TP. The C library asks
-// the kernel for its interfaces and addresses through netlink's route.
+// socketRules allow Unix sockets, TCP, UDP and ping. For other families, and for other
+// Internet protocols such as SCTP, DCCP and L2TP, the kernel would load modules. The C
+// library reads interfaces and addresses through netlink's route.
 func socketRules() []profileRule {
 	rules := []profileRule{
 		allow("socket", is(0, familyUnix)),
@@ -216,8 +213,8 @@ func socketRules() []profileRule {
 	return rules
 }
 
-// seccomp chooses the profile of a box.
-func (l *Launcher) seccomp(e *engine, p *plan) error {
+// chooseSeccomp chooses the profile of a box.
+func (l *Launcher) chooseSeccomp(e *engine, p *plan) error {
 	var text []byte
 	var err error
 	switch {
@@ -231,7 +228,7 @@ func (l *Launcher) seccomp(e *engine, p *plan) error {
 	if err != nil || text == nil {
 		return err
 	}
-	return l.giveProfile(e, p, text)
+	return l.setProfile(e, p, text)
 }
 
 func readProfile(name string) ([]byte, error) {
@@ -254,22 +251,22 @@ func readProfile(name string) ([]byte, error) {
 	return text, nil
 }
 
-const noteProfile = "Podman reads a seccomp profile from a file, and this one does not see ours: its own profile holds."
+const noteProfile = "Podman reads a seccomp profile from a file, and this Podman does not see our file: its own profile applies."
 
-// giveProfile puts a profile into a plan the way that the engine takes it:
-// Docker its text, Podman the name of a file.
-func (l *Launcher) giveProfile(e *engine, p *plan, text []byte) error {
+// setProfile sets the profile of a plan in the form that the engine accepts: Docker its
+// text, Podman the name of a file.
+func (l *Launcher) setProfile(e *engine, p *plan, text []byte) error {
 	switch {
 	case !e.podman:
 		p.request.Seccomp = string(text)
 		return nil
 	case !e.local():
-		p.notes = l.note(p.notes, noteProfile)
+		p.notes = l.notes.add(p.notes, noteProfile)
 		return nil
 	}
-	dir, err := l.cacheDir("seccomp")
+	dir, err := l.dirs.cacheDir("seccomp")
 	if err != nil {
-		return fmt.Errorf("keep the seccomp profile: %w", err)
+		return fmt.Errorf("store the seccomp profile: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	name := hex.EncodeToString(sum[:8]) + ".json"
@@ -277,8 +274,8 @@ func (l *Launcher) giveProfile(e *engine, p *plan, text []byte) error {
 	if exists(p.request.Seccomp) {
 		return nil
 	}
-	if err := put(dir, name, text, 0o600); err != nil {
-		return fmt.Errorf("keep the seccomp profile: %w", err)
+	if err := writeFile(dir, name, text, 0o600); err != nil {
+		return fmt.Errorf("store the seccomp profile: %w", err)
 	}
 	return nil
 }

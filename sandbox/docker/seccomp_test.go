@@ -60,7 +60,7 @@ func TestProfileForPodman(t *testing.T) {
 	near := &engine{podman: true, info: info, endpoint: endpoint{Host: "unix:///run/podman/podman.sock"}}
 	for range 2 {
 		p := new(plan)
-		if err := l.seccomp(near, p); err != nil {
+		if err := l.chooseSeccomp(near, p); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(p.request.Seccomp)
@@ -74,7 +74,7 @@ func TestProfileForPodman(t *testing.T) {
 	}
 	far := &engine{podman: true, info: info, endpoint: endpoint{Host: "tcp://far:1"}}
 	p := new(plan)
-	if err := l.seccomp(far, p); err != nil || p.request.Seccomp != "" || len(p.notes) != 1 {
+	if err := l.chooseSeccomp(far, p); err != nil || p.request.Seccomp != "" || len(p.notes) != 1 {
 		t.Errorf("%q, notes %q, %v", p.request.Seccomp, p.notes, err)
 	}
 }
@@ -154,7 +154,7 @@ func startedAs(t *testing.T, c Config, spec sandbox.Spec) *sandbox.Box {
 	if spec.Workspace == "" {
 		spec.Workspace = t.TempDir()
 	}
-	give(spec.Workspace, 1000, 1000)
+	makeWritable(spec.Workspace, 1000, 1000)
 	box, _, err := boxtest.Manager(t, launcher(t, c), spec).Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type racer struct {
 }
 
 func (r racer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
-	e, err := r.connect(ctx)
+	e, err := r.connector.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +32,9 @@ func (r racer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.Rea
 	if err != nil {
 		return nil, err
 	}
-	defer p.letGo()
+	defer p.closeFiles()
 	if err := r.race(); err != nil {
-		return nil, p.abandon(err)
+		return nil, p.undo(err)
 	}
 	return r.start(ctx, e, p, r.config.Transport)
 }
@@ -77,8 +77,7 @@ func TestMountsThatOtherServersWrite(t *testing.T) {
 	in := func(name string) string { return filepath.Join(top, name) }
 	one := launcher(t, Config{Writable: []string{in("work")}})
 	launch(t, one, sandbox.Spec{Workspace: in("work")})
-	two := launcher(t, Config{})
-	two.config.StateDir = one.config.StateDir
+	two := launcher(t, Config{StateDir: one.config.StateDir})
 	guard := new(hostpath.Guard)
 	tries := func(name string) error {
 		if _, err := guard.Mount(in(name), false); err != nil {

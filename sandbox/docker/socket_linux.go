@@ -17,22 +17,26 @@ import (
 	"github.com/warmbox/warmbox/filelock"
 )
 
-// A listener is a box's own socket on the host, in a directory of its own that
-// the container gets as a read-only mount. It takes one connection, that of a
-// process with the pid which the engine says the container has: commands in the
-// box have other ones, and their connections are closed without a byte.
+// canSocket reports whether boxes of a local engine can have sockets of their own
+// here.
+const canSocket = true
+
+// A listener is a box's own socket on the host, in a directory that the container has
+// as a read-only mount. It accepts one connection: of the process whose pid the engine
+// reports for the container. Commands in the box have other pids, and the listener
+// closes their connections without a byte.
 type listener struct {
 	dir   string
-	lock  *os.File                // of the directory, which goes with the listener; nil if that stays
-	found chan io.ReadWriteCloser // gets the one connection
+	lock  *os.File                // of the directory, which is removed with the listener; nil if the directory stays
+	found chan io.ReadWriteCloser // receives the one connection
 
 	socket *net.UnixListener
 	served sync.WaitGroup
 
-	mu   sync.Mutex
-	pid  int    // 0 until the engine told it
-	held []peer // came before that
-	done bool   // the one is found, or nobody wants it any more
+	mu      sync.Mutex
+	pid     int    // 0 before expect
+	pending []peer // connected before expect
+	done    bool   // the one is found, or the listener is closed
 }
 
 type peer struct {
@@ -40,26 +44,28 @@ type peer struct {
 	pid int
 }
 
-// maxHeld bounds the connections that wait for the engine's word. The agent
-// dials again when it was turned away.
-const maxHeld = 64
+const (
+	// maxPending bounds the pending connections. The agent dials again when its
+	// connection was closed.
+	maxPending = 64
 
-// maxSocketPath is what fits the kernel's sockaddr_un, with its final zero.
-const maxSocketPath = 107
+	// maxSocketPath is what fits the kernel's sockaddr_un, with its final zero.
+	maxSocketPath = 107
+)
 
-// listen makes the socket of a box, in the directory of its claim, or where it
-// has none in one that goes with the listener. A fresh one is made anew; another
-// is that which the box has mounted.
-func (c *claim) listen(fresh bool) (s *listener, err error) {
+// listen creates the socket of a box: in the directory of its lock, or, without one,
+// in a temporary directory. A new box gets a new directory; another has its directory
+// mounted.
+func (b *box) listen(fresh bool) (s *listener, err error) {
 	var dir string
 	var lock *os.File
 	switch {
-	case c == nil:
-		dir, lock, err = passingDir()
+	case b.lock == nil:
+		dir, lock, err = tempSocketDir()
 	case fresh:
-		dir, err = c.dir, errors.Join(os.RemoveAll(c.dir), os.Mkdir(c.dir, 0o755))
+		dir, err = b.lock.dir, errors.Join(os.RemoveAll(b.lock.dir), os.Mkdir(b.lock.dir, 0o755))
 	default:
-		dir = c.dir
+		dir = b.lock.dir
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the box's socket: %w", err)
@@ -76,8 +82,9 @@ func (c *claim) listen(fresh bool) (s *listener, err error) {
 	return s, nil
 }
 
-// passingDir makes a directory that is locked for as long as somebody needs it.
-func passingDir() (dir string, lock *os.File, err error) {
+// tempSocketDir creates a directory and locks it: a sweep removes directories that are
+// not locked.
+func tempSocketDir() (dir string, lock *os.File, err error) {
 	parent, err := socketParent()
 	for err == nil {
 		if dir, err = os.MkdirTemp(parent, "box"); err != nil {
@@ -86,7 +93,7 @@ func passingDir() (dir string, lock *os.File, err error) {
 		if lock, err = lockDir(dir); !errors.Is(err, filelock.ErrHeld) && !errors.Is(err, fs.ErrNotExist) {
 			return dir, lock, err
 		}
-		err = nil // a sweep was quicker
+		err = nil // a sweep was faster
 	}
 	return "", nil, err
 }
@@ -108,9 +115,9 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweepSockets removes the directories of sockets whose programs ended before
-// an agent came.
-func sweepSockets() (took []Swept, err error) {
+// sweepSockets removes the directories of processes that were killed before an agent
+// connected.
+func sweepSockets() (removed []Swept, err error) {
 	parent, err := socketParent()
 	if err != nil {
 		return nil, err
@@ -120,15 +127,15 @@ func sweepSockets() (took []Swept, err error) {
 		dir := filepath.Join(parent, entry.Name())
 		lock, lerr := lockDir(dir)
 		if lerr != nil {
-			continue // somebody needs it
+			continue // a process uses it
 		}
 		rerr := os.RemoveAll(dir)
 		lock.Close()
 		if err = errors.Join(err, rerr); rerr == nil {
-			took = append(took, Swept{What: "directory", Name: dir, Why: "its program has ended"})
+			removed = append(removed, Swept{What: "directory", Name: dir, Why: "its server has ended"})
 		}
 	}
-	return took, err
+	return removed, err
 }
 
 func listenIn(dir string) (*listener, error) {
@@ -150,7 +157,7 @@ func listenIn(dir string) (*listener, error) {
 		return nil, err
 	}
 	socket.SetUnlinkOnClose(false) // that name may mean another directory by then
-	// The box's user is not ours. Others cannot get here: the parent is 0700.
+	// The box's user is not ours. Other users cannot get here: the parent is 0700.
 	if err := errors.Join(os.Chmod(path, 0o666), os.Chmod(dir, 0o755)); err != nil {
 		socket.Close()
 		return nil, err
@@ -160,8 +167,8 @@ func listenIn(dir string) (*listener, error) {
 	return s, nil
 }
 
-// socketParent returns a directory that only we can enter and whose name is
-// short enough.
+// socketParent returns a directory that only we can enter and whose name is short
+// enough for a socket.
 func socketParent() (string, error) {
 	dir := filepath.Join("/tmp", "warmbox-"+strconv.Itoa(os.Getuid()))
 	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && len(run) < maxSocketPath-len("/warmbox/box0123456789/"+socketName) {
@@ -178,7 +185,7 @@ func socketParent() (string, error) {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(st.Uid) != os.Getuid() || info.Mode().Perm() != 0o700 {
-		return "", fmt.Errorf("%s must be a directory of our own with mode 0700: is somebody in our way? remove it, or set XDG_RUNTIME_DIR", dir)
+		return "", fmt.Errorf("%s must be a directory of this user with mode 0700; another user may have created it: remove it, or set XDG_RUNTIME_DIR", dir)
 	}
 	return dir, nil
 }
@@ -187,13 +194,13 @@ func (s *listener) serve() {
 	for {
 		conn, err := s.socket.AcceptUnix()
 		if err != nil {
-			return // closed, or out of descriptors: then nobody comes in time
+			return // closed, or out of descriptors: then the launch times out
 		}
-		s.judge(peer{conn, peerPID(conn)})
+		s.admit(peer{conn, peerPID(conn)})
 	}
 }
 
-// peerPID returns the pid of the process that connected, as we see it, or -1.
+// peerPID returns the pid of the process that connected, in our pid name space, or -1.
 func peerPID(conn *net.UnixConn) int {
 	pid := -1
 	if raw, err := conn.SyscallConn(); err == nil {
@@ -206,25 +213,26 @@ func peerPID(conn *net.UnixConn) int {
 	return pid
 }
 
-// expect says which pid the connection must have.
+// expect sets the pid that the connection must have.
 func (s *listener) expect(pid int) {
 	s.mu.Lock()
-	held := s.held
-	s.pid, s.held = pid, nil
+	pending := s.pending
+	s.pid, s.pending = pid, nil
 	s.mu.Unlock()
-	for _, p := range held {
-		s.judge(p)
+	for _, p := range pending {
+		s.admit(p)
 	}
 }
 
-func (s *listener) judge(p peer) {
+// admit passes on the connection with the expected pid and closes others.
+func (s *listener) admit(p peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.done:
 		p.Close()
-	case s.pid == 0 && len(s.held) < maxHeld:
-		s.held = append(s.held, p)
+	case s.pid == 0 && len(s.pending) < maxPending:
+		s.pending = append(s.pending, p)
 	case s.pid != 0 && s.pid == p.pid:
 		s.done = true
 		s.found <- p.UnixConn
@@ -233,18 +241,18 @@ func (s *listener) judge(p peer) {
 	}
 }
 
-// Close removes the socket, and its directory unless that is a claim's. It leaves
-// alone a connection that was taken from found.
+// Close removes the socket, and its directory if that is temporary. It does not close a
+// connection that was received from found.
 func (s *listener) Close() error {
 	s.socket.Close()
 	s.served.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done = true
-	for _, p := range s.held {
+	for _, p := range s.pending {
 		p.Close()
 	}
-	s.held = nil
+	s.pending = nil
 	select {
 	case conn := <-s.found:
 		conn.Close()
@@ -256,7 +264,3 @@ func (s *listener) Close() error {
 	defer s.lock.Close()
 	return os.RemoveAll(s.dir)
 }
-
-// canSocket reports whether boxes of a local engine may have sockets of their
-// own here.
-const canSocket = true

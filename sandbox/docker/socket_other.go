@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// canSocket is false: engines on this system run in a machine of their own,
-// where the sockets of this one mean nothing.
+// canSocket is false: engines on this system run in a virtual machine, which shares no
+// sockets with it.
 const canSocket = false
 
 type listener struct {
@@ -18,7 +18,7 @@ type listener struct {
 
 func sweepSockets() ([]Swept, error) { return nil, nil }
 
-func (c *claim) listen(bool) (*listener, error) {
+func (b *box) listen(bool) (*listener, error) {
 	return nil, errors.New("boxes have no sockets of their own on this system")
 }
 

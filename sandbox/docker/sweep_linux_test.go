@@ -50,7 +50,7 @@ func isThere(t *testing.T, e *engine, container string) bool {
 }
 
 func labelsOf(l *Launcher, more map[string]string) map[string]string {
-	labels := map[string]string{labelPrefix + "host": l.hostLabel(), labelPrefix + "instance": l.instance, labelPrefix + "box": "left"}
+	labels := map[string]string{labelPrefix + "host": l.instance.hostLabel(), labelPrefix + "instance": l.instance.id, labelPrefix + "box": "left"}
 	maps.Copy(labels, more)
 	return labels
 }
@@ -76,19 +76,19 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 	made := anonymous(t, left)
 	never := stand(t, left.engine, []string{agentPath, "serve"}, labelsOf(dead, nil))
 	look := stand(t, left.engine, []string{agentPath}, labelsOf(dead, map[string]string{labelPrefix + "box": ""}))
-	_, lock, err := passingDir()
+	_, lock, err := tempSocketDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	lock.Close()
 	old := volumePrefix + "0123456789abcdef"
-	if _, err := left.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: old, Labels: map[string]string{labelPrefix + "agent": old, labelPrefix + "host": dead.hostLabel()}}); err != nil {
+	if _, err := left.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: old, Labels: map[string]string{labelPrefix + "agent": old, labelPrefix + "host": dead.instance.hostLabel()}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := sweep(t, l, false); len(got) != 1 {
 		t.Errorf("of a launcher that lives %v is taken, want the directory alone", got)
 	}
-	sockets, lock, err := passingDir()
+	sockets, lock, err := tempSocketDir()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 			t.Errorf("volume %s is left: %v", name, err)
 		}
 	}
-	for _, path := range []string{sockets, left.place.Workspace, dead.alive.path} {
+	for _, path := range []string{sockets, left.place.Workspace, dead.instance.alive.path} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is still there: %v", path, err)
 		}
@@ -167,7 +167,7 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
 	l := launcher(t, Config{})
 	box := launch(t, l, sandbox.Spec{})
-	l.sweeps.Wait() // which its launch began
+	l.instance.sweeps.Wait() // which its launch began
 	home := func(name string, labels map[string]string) string {
 		name = "warmbox-test-home-" + name
 		if _, err := box.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: name, Labels: labels}); err != nil {
@@ -177,11 +177,11 @@ func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
 		return name
 	}
 	const isHome, isOf = labelPrefix + "home", labelPrefix + "host"
-	left := home("left", map[string]string{isHome: "gone", isOf: l.hostLabel()})
+	left := home("left", map[string]string{isHome: "gone", isOf: l.instance.hostLabel()})
 	stays := append(anonymous(t, box),
 		home("of-another-host", map[string]string{isHome: "gone", isOf: "0123456789abcdef"}),
 		home("of-nobody", map[string]string{isHome: "gone"}),
-		home("that-is-none", map[string]string{isOf: l.hostLabel()}))
+		home("that-is-none", map[string]string{isOf: l.instance.hostLabel()}))
 	if diff := cmp.Diff([]string{"volume " + left}, sweep(t, l, false)); diff != "" {
 		t.Error(diff)
 	}
@@ -195,10 +195,11 @@ func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
 // A sweep of volumes is given up as soon as its engine is known to hang.
 func TestSweepOfVolumesOnAnEngineThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &Launcher{host: "0123456789abcdef"}
+		l := New(Config{})
+		l.instance.host.Store("0123456789abcdef")
 		begun := time.Now()
-		_, err := l.sweepAgents(t.Context(), fake(t, hang))
-		if took := time.Since(begun); !errors.Is(err, errSilent) || took != slowTime+pulseTime {
+		_, err := l.sweepAgents(t.Context(), fake(t, neverAnswers))
+		if took := time.Since(begun); !errors.Is(err, errHangs) || took != pingInterval+pingTimeout {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})
@@ -211,11 +212,11 @@ func TestFirstLaunchSweeps(t *testing.T) {
 	left := launch(t, dead, sandbox.Spec{})
 	die(t, dead)
 	launch(t, l, sandbox.Spec{})
-	<-left.ended
+	<-left.monitor.ended
 	if _, err := left.Read(make([]byte, 1)); !errors.As(err, new(*sandbox.EndedError)) {
 		t.Errorf("read: %v, want that the box has ended", err)
 	}
-	l.sweeps.Wait()
+	l.instance.sweeps.Wait()
 }
 
 func TestBoxesOfThisHost(t *testing.T) {
@@ -260,8 +261,9 @@ func TestLaunchWithoutLocks(t *testing.T) {
 
 // What an engine lists and does not know is no box; what it could not remove is one.
 func TestGhostsAreNoBoxes(t *testing.T) {
-	l := &Launcher{host: "0123456789abcdef", config: Config{StateDir: t.TempDir()}}
-	list, err := l.boxes(t.Context(), fake(t, func(r *http.Request) (*http.Response, error) {
+	l := New(Config{StateDir: t.TempDir()})
+	l.instance.host.Store("0123456789abcdef")
+	list, err := l.listBoxes(t.Context(), fake(t, func(r *http.Request) (*http.Response, error) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/containers/json"):
 			known := container.Summary{ID: "known", Command: agentPath, State: container.StateDead}

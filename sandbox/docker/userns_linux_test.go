@@ -43,7 +43,7 @@ func mappedBox(e *enginetest.Engine) func(*testing.T, *Launcher) {
 		if want := fmt.Sprintf("agent 1000 0 %d 65536", e.First); strings.Join(strings.Fields(out), " ") != want || code != 0 {
 			t.Errorf("got %q, exit %d, want %q", out, code, want)
 		}
-		if uid, gid := owner(filepath.Join(b.Place().Workspace, "file")); uid != e.First+1000 || gid != e.First+1000 {
+		if uid, gid := fileOwner(filepath.Join(b.Place().Workspace, "file")); uid != e.First+1000 || gid != e.First+1000 {
 			t.Errorf("on the host its files are %d:%d's", uid, gid)
 		}
 		if info, err := os.Stat(b.Place().Workspace); err != nil || info.Mode().Perm() != 0o755 {
@@ -67,7 +67,7 @@ func mappedWorkspace(e *enginetest.Engine) func(*testing.T, *Launcher) {
 		if out, code := sh(t, b, greet(t, b), "id -u; id -g; echo hi >file"); out != "1234\n1235\n" || code != 0 {
 			t.Errorf("got %q, exit %d", out, code)
 		}
-		if uid, gid := owner(filepath.Join(dir, "file")); uid != e.First+1234 || gid != e.First+1235 {
+		if uid, gid := fileOwner(filepath.Join(dir, "file")); uid != e.First+1234 || gid != e.First+1235 {
 			t.Errorf("on the host its files are %d:%d's", uid, gid)
 		}
 	}
@@ -127,7 +127,7 @@ func TestOwnIDs(t *testing.T) {
 		"docker, not asked for": {docker, false, "", ""},
 	} {
 		r := request{UID: 1000, GID: 100}
-		err := New(Config{OwnIDs: c.want}).ownIDs(c.engine, &r)
+		err := New(Config{OwnIDs: c.want}).mapIDs(c.engine, &r)
 		if (err != nil) != (c.refusing != "") || err != nil && !strings.HasPrefix(err.Error(), c.refusing) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -142,27 +142,27 @@ func TestShift(t *testing.T) {
 	for _, c := range []struct {
 		dir     string
 		options []string
-		want    shift
+		want    idMapping
 	}{
-		{"/var/lib/docker/100000.100001", mapped, shift{100000, 100001}},
-		{"/var/lib/docker/100000.100001", mapped[:1], shift{}},
-		{"/var/lib/docker", mapped, shift{}},
-		{"/data/1.5", mapped[:1], shift{}},
-		{"/data/0.0", mapped, shift{}},
-		{"/data/-1.1000", mapped, shift{}},
-		{"", mapped, shift{}},
+		{"/var/lib/docker/100000.100001", mapped, idMapping{100000, 100001}},
+		{"/var/lib/docker/100000.100001", mapped[:1], idMapping{}},
+		{"/var/lib/docker", mapped, idMapping{}},
+		{"/data/1.5", mapped[:1], idMapping{}},
+		{"/data/0.0", mapped, idMapping{}},
+		{"/data/-1.1000", mapped, idMapping{}},
+		{"", mapped, idMapping{}},
 	} {
 		e := &engine{info: system.Info{DockerRootDir: c.dir, SecurityOptions: c.options}}
-		if got := e.shift(); got != c.want {
+		if got := e.idMapping(); got != c.want {
 			t.Errorf("%s, %v: %v, want %v", c.dir, c.options, got, c.want)
 		}
 	}
 	for id, want := range map[int]int{0: 0, 1000: 0, 100000: 0, 101000: 1000, 165535: 65535, 165536: 0} {
-		if got := into(id, 100000); got != want {
+		if got := mapID(id, 100000); got != want {
 			t.Errorf("user %d is %d in a box, want %d", id, got, want)
 		}
 	}
-	if got := into(1000, 0); got != 1000 {
+	if got := mapID(1000, 0); got != 1000 {
 		t.Errorf("user 1000 is %d in a box of an engine that maps nothing", got)
 	}
 }
@@ -216,7 +216,7 @@ func TestRootlessBox(t *testing.T) {
 			if want := "root 0 /workspace CapBnd: 0000000000000000"; strings.Join(strings.Fields(out), " ") != want || code != 0 {
 				t.Errorf("got %q, exit %d, want %q", out, code, want)
 			}
-			if uid, _ := owner(filepath.Join(b.Place().Workspace, "file")); uid != os.Getuid() {
+			if uid, _ := fileOwner(filepath.Join(b.Place().Workspace, "file")); uid != os.Getuid() {
 				t.Errorf("on the host its files are %d's", uid)
 			}
 			b.Close()

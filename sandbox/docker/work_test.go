@@ -41,7 +41,7 @@ func TestOrdinaryWorkInTheLargeImage(t *testing.T) {
 func work(t *testing.T, spec sandbox.Spec, list []struct{ name, cmd, stdout string }) {
 	workspace := t.TempDir()
 	spec.Workspace = workspace
-	give(workspace, 1000, 1000)
+	makeWritable(workspace, 1000, 1000)
 	m := boxtest.Manager(t, launcher(t, Config{}), spec)
 	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// owner returns whose a directory is, 0 where that cannot be said.
-func owner(dir string) (uid, gid int) {
+// fileOwner returns the owner of a directory, 0 if that is unknown.
+func fileOwner(dir string) (uid, gid int) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return 0, 0

@@ -53,33 +53,33 @@ type EngineLimits struct {
 	Unlimited    []string // limits that it cannot enforce
 }
 
-// Probe looks at the engine and the default image, and starts nothing.
+// Probe inspects the engine and the default image, and starts nothing.
 func (l *Launcher) Probe(ctx context.Context) (Engine, error) {
-	e, err := l.connect(ctx)
+	e, err := l.connector.connect(ctx)
 	if err != nil {
 		return Engine{}, err
 	}
-	attended, done := e.attend(ctx)
-	defer done()
-	version, err := e.ServerVersion(attended)
+	watched, stop := e.watchdog(ctx)
+	defer stop()
+	version, err := e.ServerVersion(watched)
 	if err != nil {
-		return Engine{}, l.lost(ctx, e, orSilence(attended, fmt.Errorf("ask the engine for its version: %w", err)))
+		return Engine{}, l.connector.lost(ctx, e, orHangs(watched, fmt.Errorf("ask the engine for its version: %w", err)))
 	}
-	_, err = e.ImageInspect(attended, l.config.DefaultImage)
+	_, err = e.ImageInspect(watched, l.config.DefaultImage)
 	if err != nil && !errdefs.IsNotFound(err) {
-		return Engine{}, l.lost(ctx, e, orSilence(attended, fmt.Errorf("inspect image %s: %w", l.config.DefaultImage, err)))
+		return Engine{}, l.connector.lost(ctx, e, orHangs(watched, fmt.Errorf("inspect image %s: %w", l.config.DefaultImage, err)))
 	}
 	found := Engine{
 		EngineServer: e.describeServer(version),
-		EngineUsers:  EngineUsers{Rootless: e.has("rootless"), UserNS: e.has("userns"), FirstUID: e.shift().FirstUID},
+		EngineUsers:  EngineUsers{Rootless: e.has("rootless"), UserNS: e.has("userns"), FirstUID: e.idMapping().FirstUID},
 		EngineLimits: e.describeLimits(),
 		Endpoint:     e.endpoint.Host, Origin: e.endpoint.Origin, Podman: e.podman, Security: e.info.SecurityOptions,
 		Image: l.config.DefaultImage, HasImage: err == nil,
 	}
-	var sure bool
-	found.Transport, sure = l.path(e)
-	found.TransportKnown = sure || l.rememberedPath(e) != ""
-	if dir, err := l.stateDir(); err == nil {
+	var only bool
+	found.Transport, only = l.transports.choose(e)
+	found.TransportKnown = only || l.transports.remembered(e) != ""
+	if dir, err := l.dirs.stateDir(); err == nil {
 		found.WorkspacesDir = dir
 	}
 	return found, nil
@@ -87,12 +87,12 @@ func (l *Launcher) Probe(ctx context.Context) (Engine, error) {
 
 func (e *engine) describeServer(v types.Version) EngineServer {
 	s := EngineServer{
-		Version: clean(v.Version, 50), API: e.ClientVersion(), OS: v.Os, Arch: v.Arch,
+		Version: sanitize(v.Version, 50), API: e.ClientVersion(), OS: v.Os, Arch: v.Arch,
 		CPUs: e.info.NCPU, Memory: e.info.MemTotal,
 	}
 	for _, c := range v.Components {
 		if c.Name == "runc" {
-			s.Runc, s.RuncWarning = clean(c.Version, 50), runcWarning(c.Version)
+			s.Runc, s.RuncWarning = sanitize(c.Version, 50), runcWarning(c.Version)
 		}
 	}
 	return s
@@ -108,9 +108,9 @@ func (e *engine) describeLimits() EngineLimits {
 	return l
 }
 
-// runcWarning says what is known to be wrong with a version of runc. Its masked
-// paths could be raced and its writes to /proc redirected (CVE-2025-31133,
-// CVE-2025-52565, CVE-2025-52881) until 1.2.8 and 1.3.3.
+// runcWarning describes a known weakness of a version of runc. Before 1.2.8 and 1.3.3
+// its masked paths could be raced and its writes to /proc redirected (CVE-2025-31133,
+// CVE-2025-52565, CVE-2025-52881).
 func runcWarning(version string) string {
 	v, ok := parseVersion(version)
 	fixed := [3]int{1, 2, 8}
@@ -121,7 +121,7 @@ func runcWarning(version string) string {
 		return ""
 	}
 	return fmt.Sprintf("runc before %d.%d.%d lets a crafted image or mount reach the host (CVE-2025-31133, CVE-2025-52565, CVE-2025-52881), "+
-		"unless your distribution has mended it; update the engine", fixed[0], fixed[1], fixed[2])
+		"unless your distribution has fixed it; update the engine", fixed[0], fixed[1], fixed[2])
 }
 
 // parseVersion reads the three numbers that a version begins with.

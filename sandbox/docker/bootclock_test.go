@@ -7,15 +7,15 @@ import (
 )
 
 func TestMoment(t *testing.T) {
-	now := sinceBoot()
-	if got, ok := parseMoment(now.String()); !ok || got != now {
+	now := bootClock()
+	if got, ok := parseBootTime(now.String()); !ok || got != now {
 		t.Errorf("%q is read as %+v", now, got)
 	}
-	if later := sinceBoot(); later.boot != now.boot || later.at < now.at {
+	if later := bootClock(); later.boot != now.boot || later.at < now.at {
 		t.Errorf("%q comes after %q", later, now)
 	}
 	for _, s := range []string{"", "boot", "boot ", "boot 1 2", "boot 1\n", "boot x", "boot 99999999999999999999", "boot 9223372036854775807", "1970-01-01T00:00:00Z"} {
-		if m, ok := parseMoment(s); ok {
+		if m, ok := parseBootTime(s); ok {
 			t.Errorf("%q is read as %+v", s, m)
 		}
 	}
@@ -30,28 +30,28 @@ func TestWaited(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { lock.release() }()
-	first := moment{"first", 500 * time.Second}
-	second := moment{"second", 10 * time.Second}
+	first := bootTime{"first", 500 * time.Second}
+	second := bootTime{"second", 10 * time.Second}
 	for _, look := range []struct {
-		now  moment
+		now  bootTime
 		over bool
 	}{
 		{first, false},
 		{first.add(time.Hour), false},
-		{first.add(time.Hour + waitMargin), false},
-		{first.add(time.Hour + waitMargin + time.Second), true},
+		{first.add(time.Hour + reattachMargin), false},
+		{first.add(time.Hour + reattachMargin + time.Second), true},
 		{second, false},
 		{second.add(time.Hour), false},
 		{second.add(2 * time.Hour), true},
 	} {
-		if over := lock.waited(look.now, time.Hour); over != look.over {
+		if over := lock.expired(look.now, time.Hour); over != look.over {
 			t.Errorf("at %q: over is %v, noted is %q", look.now, over, lock.read())
 		}
 	}
-	if err := (&claim{lock: lock}).forfeit(); err != nil {
+	if err := (&boxLock{box: lock}).forfeit(); err != nil {
 		t.Fatal(err)
 	}
-	if alive, over := waiting(path, time.Hour); alive || !over {
+	if alive, over := checkLock(path, time.Hour); alive || !over {
 		t.Errorf("of a forfeit claim: alive %v, over %v", alive, over)
 	}
 	if lock, err = waitLock(t.Context(), path); err != nil {
@@ -60,7 +60,7 @@ func TestWaited(t *testing.T) {
 	if err := lock.write(""); err != nil { // as who takes it over does
 		t.Fatal(err)
 	}
-	if lock.waited(second, time.Hour) {
+	if lock.expired(second, time.Hour) {
 		t.Error("a claim that somebody had since is over")
 	}
 }

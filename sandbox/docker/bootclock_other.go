@@ -1,0 +1,5 @@
+//go:build !linux
+
+package docker
+
+func bootClock() bootTime { return wallClock() }

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package docker
-
-func sinceBoot() moment { return wallClock() }
