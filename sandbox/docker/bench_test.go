@@ -14,7 +14,7 @@ import (
 // BenchmarkColdStart compares the launch of a box with the least that an engine
 // needs to start any container of the same image.
 func BenchmarkColdStart(b *testing.B) {
-	e, err := find(b.Context(), "")
+	e, err := find(b.Context(), "", newCleanups())
 	if err != nil {
 		b.Skip(err)
 	}

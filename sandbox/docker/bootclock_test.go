@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestMoment(t *testing.T) {
+func TestBootTimeRoundTrip(t *testing.T) {
 	now := bootClock()
 	if got, ok := parseBootTime(now.String()); !ok || got != now {
 		t.Errorf("%q is read as %+v", now, got)
@@ -21,9 +21,9 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// How long a kept box waits is counted from the first look that finds it alone,
-// by a clock that is not the wall's. Who boots the machine begins anew.
-func TestWaited(t *testing.T) {
+// The reattach timeout of a box starts at the first check that finds its lock free,
+// and uses a clock that no user can set. A reboot starts it again.
+func TestReattachTimeoutStartsAtTheFirstCheck(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claim")
 	lock, err := waitLock(t.Context(), path)
 	if err != nil {
@@ -32,9 +32,9 @@ func TestWaited(t *testing.T) {
 	defer func() { lock.release() }()
 	first := bootTime{"first", 500 * time.Second}
 	second := bootTime{"second", 10 * time.Second}
-	for _, look := range []struct {
-		now  bootTime
-		over bool
+	for _, check := range []struct {
+		now     bootTime
+		expired bool
 	}{
 		{first, false},
 		{first.add(time.Hour), false},
@@ -44,23 +44,23 @@ func TestWaited(t *testing.T) {
 		{second.add(time.Hour), false},
 		{second.add(2 * time.Hour), true},
 	} {
-		if over := lock.expired(look.now, time.Hour); over != look.over {
-			t.Errorf("at %q: over is %v, noted is %q", look.now, over, lock.read())
+		if expired := lock.expired(check.now, time.Hour); expired != check.expired {
+			t.Errorf("at %q: expired is %v, the file has %q", check.now, expired, lock.read())
 		}
 	}
 	if err := (&boxLock{box: lock}).forfeit(); err != nil {
 		t.Fatal(err)
 	}
-	if alive, over := checkLock(path, time.Hour); alive || !over {
-		t.Errorf("of a forfeit claim: alive %v, over %v", alive, over)
+	if alive, expired := checkLock(path, time.Hour); alive || !expired {
+		t.Errorf("of a forfeited lock: alive %v, expired %v", alive, expired)
 	}
 	if lock, err = waitLock(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
-	if err := lock.write(""); err != nil { // as who takes it over does
+	if err := lock.write(""); err != nil { // as a process that reattaches does
 		t.Fatal(err)
 	}
 	if lock.expired(second, time.Hour) {
-		t.Error("a claim that somebody had since is over")
+		t.Error("a lock that a process has held since is expired")
 	}
 }

@@ -61,7 +61,7 @@ func (c *connector) connect(ctx context.Context) (*engine, error) {
 	if hang.err != nil && time.Since(hang.at) < hangTime {
 		return nil, hang.err
 	}
-	e, err := find(ctx, c.host)
+	e, err := find(ctx, c.host, c.cleanups)
 	if err != nil {
 		return nil, c.recordHang(ctx, err)
 	}
@@ -71,7 +71,6 @@ func (c *connector) connect(ctx context.Context) (*engine, error) {
 		e.Close()
 		return c.engine, nil
 	}
-	e.cleanups = c.cleanups
 	c.engine = e
 	c.logger.Debug("engine found", "engine", e.endpoint.Host, "by", e.endpoint.Origin, "version", e.info.ServerVersion)
 	return e, nil
@@ -116,7 +115,7 @@ func (c *connector) close() {
 
 // find dials all endpoints at once and returns the first in their order that
 // answers. So one that hangs costs time only where it is the only one.
-func find(ctx context.Context, host string) (*engine, error) {
+func find(ctx context.Context, host string, cleanups *cleanups) (*engine, error) {
 	endpoints, err := endpoints(host)
 	if err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func find(ctx context.Context, host string) (*engine, error) {
 		done[i] = make(chan struct{})
 		all.Go(func() {
 			defer close(done[i])
-			answers[i].engine, answers[i].err = dial(ctx, ep)
+			answers[i].engine, answers[i].err = dial(ctx, ep, cleanups)
 		})
 	}
 	var found *engine
@@ -173,7 +172,7 @@ func noneAnswers(endpoints []endpoint, errs []error) error {
 }
 
 // dial connects to one endpoint.
-func dial(ctx context.Context, ep endpoint) (*engine, error) {
+func dial(ctx context.Context, ep endpoint, cleanups *cleanups) (*engine, error) {
 	transport, err := ep.transport()
 	if err != nil {
 		return nil, err
@@ -189,7 +188,7 @@ func dial(ctx context.Context, ep endpoint) (*engine, error) {
 		c.NegotiateAPIVersionPing(ping)
 		var info system.Info
 		if info, err = c.Info(ctx); err == nil {
-			return &engine{Client: c, endpoint: ep, info: info, podman: info.InitBinary == "" && isPodman(ctx, c)}, nil
+			return &engine{Client: c, endpoint: ep, info: info, podman: info.InitBinary == "" && isPodman(ctx, c), cleanups: cleanups}, nil
 		}
 	}
 	defer c.Close()

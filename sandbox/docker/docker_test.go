@@ -23,9 +23,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// need skips a test where there is no engine with the default image, or fails
-// it where there has to be one.
-func need(t *testing.T) *engine {
+// requireEngine skips a test if there is no engine with the default image, or fails
+// it if WARMBOX_REQUIRE demands one.
+func requireEngine(t *testing.T) *engine {
 	t.Helper()
 	missing := t.Skipf
 	for _, r := range strings.Split(os.Getenv("WARMBOX_REQUIRE"), ",") {
@@ -36,7 +36,7 @@ func need(t *testing.T) *engine {
 	if _, err := agentbin.For(runtime.GOARCH); err != nil {
 		missing("%v", err)
 	}
-	e, err := find(t.Context(), "")
+	e, err := find(t.Context(), "", newCleanups())
 	if err != nil {
 		missing("%v", err)
 	}
@@ -47,11 +47,11 @@ func need(t *testing.T) *engine {
 	return e
 }
 
-// launcher returns a Launcher with directories of its own, and fails the test
-// if anything of it is left at the end.
-func launcher(t *testing.T, config Config) *Launcher {
+// newLauncher returns a Launcher with directories of its own, and fails the test if
+// anything of it is left at the end.
+func newLauncher(t *testing.T, config Config) *Launcher {
 	t.Helper()
-	e := need(t)
+	e := requireEngine(t)
 	config.StateDir, config.CacheDir = cmp.Or(config.StateDir, t.TempDir()), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	l := New(config)
@@ -77,10 +77,9 @@ func launcher(t *testing.T, config Config) *Launcher {
 	return l
 }
 
-// containersOf returns those of a launcher that an engine has. What it lists as dead
-// and knows nothing of when it is asked is none: an engine that removes a container
-// while it starts after a crash can forget to strike it off the list, and nobody else
-// can.
+// containersOf returns the containers of a launcher on an engine, without those that
+// are listed as dead and do not exist: an engine that removes a container while it
+// recovers from a crash may list it until a restart.
 func containersOf(ctx context.Context, t *testing.T, e *engine, l *Launcher) []container.Summary {
 	t.Helper()
 	mine := filters.NewArgs(filters.Arg("label", labelPrefix+"instance="+l.instance.id))
@@ -98,16 +97,18 @@ func containersOf(ctx context.Context, t *testing.T, e *engine, l *Launcher) []c
 	})
 }
 
-// neighbour returns another program on the same host.
-func neighbour(t *testing.T, l *Launcher) *Launcher {
+// otherProcess returns another launcher with the same directories, as another process
+// on this host has.
+func otherProcess(t *testing.T, l *Launcher) *Launcher {
 	t.Helper()
 	p := New(l.config)
 	t.Cleanup(func() { p.Close() })
 	return p
 }
 
-// die does to a launcher what the kernel does when its program is killed.
-func die(t *testing.T, l *Launcher) {
+// killInstance releases the lock of an instance, as the kernel does when its process
+// is killed.
+func killInstance(t *testing.T, l *Launcher) {
 	t.Helper()
 	if err := l.instance.alive.release(); err != nil {
 		t.Fatal(err)
@@ -125,8 +126,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// anonymous returns the volumes that a box must take with it.
-func anonymous(t *testing.T, b *box) (names []string) {
+// anonymousVolumes returns the volumes that must be removed with a box.
+func anonymousVolumes(t *testing.T, b *box) (names []string) {
 	t.Helper()
 	c, err := b.engine.ContainerInspect(t.Context(), b.container)
 	if err != nil {
@@ -160,7 +161,7 @@ func launch(t *testing.T, l *Launcher, spec sandbox.Spec) *box {
 	return b
 }
 
-// greet exchanges the first frames and returns a reader of the next.
+// greet exchanges the first frames and returns a reader of those that follow.
 func greet(t *testing.T, b *box) *wire.Reader {
 	t.Helper()
 	hello, err := wire.AppendJSON(nil, wire.Hello, wire.ID{}, wire.HelloBody{Dir: b.Place().Dir, Env: b.Place().Env})
@@ -180,8 +181,7 @@ func greet(t *testing.T, b *box) *wire.Reader {
 	return r
 }
 
-// sh runs a command in a box that was greeted, and returns its output and exit
-// code.
+// sh runs a command in a box after greet, and returns its output and exit code.
 func sh(t *testing.T, b *box, r *wire.Reader, cmd string) (string, int) {
 	t.Helper()
 	id := wire.ID{1}
@@ -214,17 +214,17 @@ func sh(t *testing.T, b *box, r *wire.Reader, cmd string) (string, int) {
 	}
 }
 
-// paths runs a test for each way to the agent.
-func paths(t *testing.T, test func(t *testing.T, l *Launcher)) {
+// eachTransport runs a test for each transport.
+func eachTransport(t *testing.T, test func(t *testing.T, l *Launcher)) {
 	for _, path := range []string{socketTransport, relayTransport} {
-		t.Run(path, func(t *testing.T) { test(t, launcher(t, Config{Transport: path})) })
+		t.Run(path, func(t *testing.T) { test(t, newLauncher(t, Config{Transport: path})) })
 	}
 }
 
 func TestBoxRunsCommandsAndLeavesNothing(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		b := launch(t, l, sandbox.Spec{})
-		made := anonymous(t, b)
+		made := anonymousVolumes(t, b)
 		r := greet(t, b)
 		out, code := sh(t, b, r, `whoami; id -u; pwd; echo $HOME; touch here ~/there "$TMPDIR"/temp /tmp/x && rm here && echo fine; exit 7`)
 		if want := "agent\n1000\n/workspace\n/home/agent\nfine\n"; out != want || code != 7 {

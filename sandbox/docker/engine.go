@@ -20,7 +20,7 @@ type engine struct {
 	endpoint endpoint
 	info     system.Info
 	podman   bool      // behind Docker's API
-	cleanups *cleanups // of the connector; nil for a connection that creates nothing
+	cleanups *cleanups // of containers that it could not remove in time
 }
 
 // key identifies an engine on disk: one address may lead to another engine later.

@@ -14,15 +14,15 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// escapeChecks tries from inside what a box must refuse, and says so line by
-// line: ok, FAIL or skip.
+// escapeChecks tries from inside what a box must refuse, and prints a line for each:
+// ok, FAIL or skip.
 const escapeChecks = "escape_checks.sh"
 
 func TestNothingEscapes(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		workspace := t.TempDir()
 		makeWritable(workspace, 1000, 1000)
-		copied(t, escapeChecks, workspace)
+		copyTestdata(t, escapeChecks, workspace)
 		b := launch(t, l, sandbox.Spec{Workspace: workspace})
 		out, code := sh(t, b, greet(t, b), "bash /workspace/"+escapeChecks)
 		failed := verdicts(out, "FAIL")
@@ -34,12 +34,12 @@ func TestNothingEscapes(t *testing.T) {
 	})
 }
 
-// The same checks see what is wrong with a container as people start it, so
-// that their silence about a box means something.
-func TestChecksSeeWhatAPlainContainerLacks(t *testing.T) {
-	e := need(t)
+// The same checks fail in a container as people start it, so that success in a box
+// means something.
+func TestChecksFailInAPlainContainer(t *testing.T) {
+	e := requireEngine(t)
 	workspace := t.TempDir()
-	copied(t, escapeChecks, workspace)
+	copyTestdata(t, escapeChecks, workspace)
 	out := plainContainer(t, e, workspace)
 	failed := strings.Join(verdicts(out, "FAIL"), "\n")
 	for _, check := range []string{"caps-CapBnd", "no-new-privs", "ro/etc", "root-mount-ro", "tmp-bounded", "uid-nonzero", "limit-pids", "limit-memory", "only-loopback", "sock-AF_VSOCK"} {
@@ -50,8 +50,8 @@ func TestChecksSeeWhatAPlainContainerLacks(t *testing.T) {
 	t.Logf("%v", verdicts(out, "total"))
 }
 
-// plainContainer runs the checks as docker run does, on a network that leads
-// nowhere, and returns what they print.
+// plainContainer runs the checks in a container with docker run's defaults, on a
+// network that leads nowhere, and returns what they print.
 func plainContainer(t *testing.T, e *engine, workspace string) string {
 	t.Helper()
 	c := e.Client

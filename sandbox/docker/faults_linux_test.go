@@ -19,11 +19,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-// answerTime is what a caller may have to wait before it hears that no engine
-// answers.
+// answerTime bounds the time in which a caller learns that no engine answers.
 const answerTime = 5 * time.Second
 
-// unavailable sees that something fails in time because no engine answers.
+// unavailable checks that a call fails in time because no engine answers.
 func unavailable(t *testing.T, what string, f func() error) {
 	t.Helper()
 	begun := time.Now()
@@ -38,16 +37,16 @@ func unavailable(t *testing.T, what string, f func() error) {
 	t.Logf("%s: %v after %v", what, err, took.Round(time.Millisecond))
 }
 
-// tap is a way to an engine on which a test is told of requests before the
-// engine is.
+// A tap is a proxy to an engine, which calls the test before the engine gets a
+// request.
 type tap struct {
 	host string // as in DOCKER_HOST
 
 	mu   sync.Mutex
-	seen func(*http.Request) // nil: nobody wants to know
+	seen func(*http.Request) // nil to ignore requests
 }
 
-// on has f called before the engine hears of the first request that ends so.
+// on calls f before the engine gets the first request with a method and a suffix.
 func (p *tap) on(method, suffix string, f func()) {
 	var once sync.Once
 	p.mu.Lock()
@@ -59,8 +58,8 @@ func (p *tap) on(method, suffix string, f func()) {
 	}
 }
 
-// tapped opens a way to an engine.
-func tapped(t *testing.T, engine string) *tap {
+// newTap starts a proxy to an engine.
+func newTap(t *testing.T, engine string) *tap {
 	t.Helper()
 	path := filepath.Join(shortDir(t), "tap.sock")
 	l, err := net.Listen("unix", path)
@@ -81,14 +80,14 @@ func tapped(t *testing.T, engine string) *tap {
 			if err != nil {
 				return
 			}
-			conns.Go(func() { p.carry(life, conn, strings.TrimPrefix(engine, "unix://")) })
+			conns.Go(func() { p.proxy(life, conn, strings.TrimPrefix(engine, "unix://")) })
 		}
 	})
 	return p
 }
 
-// carry joins a connection to the engine.
-func (p *tap) carry(life context.Context, conn net.Conn, engine string) {
+// proxy copies a connection to the engine and back.
+func (p *tap) proxy(life context.Context, conn net.Conn, engine string) {
 	defer conn.Close()
 	up, err := net.Dial("unix", engine)
 	if err != nil {
@@ -126,10 +125,10 @@ func (p *tap) carry(life context.Context, conn net.Conn, engine string) {
 	}
 }
 
-// ourContainers counts those of a launcher that an engine has.
+// ourContainers counts the containers of a launcher on an engine.
 func ourContainers(t *testing.T, l *Launcher, host string) int {
 	t.Helper()
-	e, err := find(t.Context(), host)
+	e, err := find(t.Context(), host, newCleanups())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +136,8 @@ func ourContainers(t *testing.T, l *Launcher, host string) int {
 	return len(containersOf(t.Context(), t, e, l))
 }
 
-// none waits until an engine has nothing of a launcher.
-func none(t *testing.T, l *Launcher, host string) {
+// awaitNoContainers waits until an engine has no container of a launcher.
+func awaitNoContainers(t *testing.T, l *Launcher, host string) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -150,40 +149,40 @@ func none(t *testing.T, l *Launcher, host string) {
 }
 
 func TestEngineFaults(t *testing.T) {
-	need(t)
+	requireEngine(t)
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
-	p := tapped(t, e.Host)
+	p := newTap(t, e.Host)
 	t.Setenv("DOCKER_HOST", p.host)
-	t.Run("hangs", func(t *testing.T) { hanging(t, e, p, "/containers/create") })
-	t.Run("hangs before it starts a box", func(t *testing.T) { hanging(t, e, p, "/start") })
-	t.Run("hangs before it is listened to", func(t *testing.T) { hanging(t, e, p, "/attach") })
-	t.Run("is slow", func(t *testing.T) { slow(t, p) })
-	t.Run("is restarted", func(t *testing.T) { restarted(t, e) })
+	t.Run("hangs", func(t *testing.T) { testHangingEngine(t, e, p, "/containers/create") })
+	t.Run("hangs before it starts a box", func(t *testing.T) { testHangingEngine(t, e, p, "/start") })
+	t.Run("hangs before it is attached", func(t *testing.T) { testHangingEngine(t, e, p, "/attach") })
+	t.Run("is slow", func(t *testing.T) { testSlowEngine(t, p) })
+	t.Run("is restarted", func(t *testing.T) { testRestartedEngine(t, e) })
 }
 
-// hanging has an engine hang when it gets a request. Whatever it is asked for
-// then fails in time, and all goes on when it no longer hangs: what it makes then
-// of that request nobody wants any more.
-func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
-	l := launcher(t, Config{})
+// testHangingEngine has an engine hang at a request. Every call fails in time then,
+// and succeeds after the engine has resumed: what the engine creates late for the
+// failed request is removed.
+func testHangingEngine(t *testing.T, e *enginetest.Engine, p *tap, request string) {
+	l := newLauncher(t, Config{})
 	b := launch(t, l, sandbox.Spec{})
 	r := greet(t, b)
 	other, err := l.Launch(t.Context(), "other", sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.instance.sweeps.Wait() // else it would take the claim below
-	waits, err := l.dirs.lockID(t.Context(), b.engine, "kept")
+	l.instance.sweeps.Wait() // or else it would remove the lock below
+	lock, err := l.dirs.lockID(t.Context(), b.engine, "detached")
 	if err == nil {
-		err = waits.release()
+		err = lock.release()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What this one asks for in vain the engine can make later: on the other path
-	// it misses what lay on the host.
-	late := launcher(t, Config{Transport: relayTransport})
+	// The engine may create the container of this launcher late. On a socket it would
+	// miss files on the host by then.
+	late := newLauncher(t, Config{Transport: relayTransport})
 	workspace := t.TempDir()
 	if err := os.Chmod(workspace, 0o777); err != nil {
 		t.Fatal(err)
@@ -197,20 +196,25 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 		close(hangs)
 	})
 	var all sync.WaitGroup
-	ask := func(what string, f func() error) { all.Go(func() { unavailable(t, what, f) }) }
-	ask("launch", func() error {
-		_, err := late.Launch(t.Context(), "late", sandbox.Spec{Workspace: workspace})
-		return err
+	all.Go(func() {
+		unavailable(t, "launch", func() error {
+			_, err := late.Launch(t.Context(), "late", sandbox.Spec{Workspace: workspace})
+			return err
+		})
 	})
 	<-hangs
 	if out, code := sh(t, b, r, "echo still there"); out != "still there\n" || code != 0 {
 		t.Errorf("a box that runs: %q, exit %d", out, code)
 	}
-	ask("list", func() error { _, err := l.Boxes(t.Context()); return err })
-	ask("kept", func() error { _, err := l.Detached(t.Context()); return err })
-	ask("redial", func() error { _, err := l.Reattach(t.Context(), sandbox.Detached{ID: "kept"}); return err })
-	ask("sweep", func() error { _, err := l.Sweep(t.Context(), false); return err })
-	ask("probe", func() error { _, err := l.Probe(t.Context()); return err })
+	for name, call := range map[string]func() error{
+		"list":     func() error { _, err := l.Boxes(t.Context()); return err },
+		"detached": func() error { _, err := l.Detached(t.Context()); return err },
+		"reattach": func() error { _, err := l.Reattach(t.Context(), sandbox.Detached{ID: "detached"}); return err },
+		"sweep":    func() error { _, err := l.Sweep(t.Context(), false); return err },
+		"probe":    func() error { _, err := l.Probe(t.Context()); return err },
+	} {
+		all.Go(func() { unavailable(t, name, call) })
+	}
 	all.Go(func() {
 		begun := time.Now()
 		if err := other.Close(); err == nil || time.Since(begun) > answerTime {
@@ -222,7 +226,7 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 		begun := time.Now()
 		_, err := l.Launch(t.Context(), "later", sandbox.Spec{})
 		if took := time.Since(begun); took > pingInterval {
-			t.Errorf("who comes right behind waits %v", took)
+			t.Errorf("the next launch took %v", took)
 		}
 		return err
 	})
@@ -235,13 +239,14 @@ func hanging(t *testing.T, e *enginetest.Engine, p *tap, request string) {
 	if err := errors.Join(again.Close(), b.Close()); err != nil {
 		t.Error(err)
 	}
-	none(t, l, e.Host)
-	none(t, late, e.Host)
+	awaitNoContainers(t, l, e.Host)
+	awaitNoContainers(t, late, e.Host)
 }
 
-// slow sees that an engine which answers is waited for, however long it takes.
-func slow(t *testing.T, p *tap) {
-	l := launcher(t, Config{})
+// testSlowEngine checks that a launch waits for an engine that answers pings, however
+// long it takes.
+func testSlowEngine(t *testing.T, p *tap) {
+	l := newLauncher(t, Config{})
 	const delay = pingInterval + pingTimeout + time.Second
 	p.on("POST", "/start", func() { <-time.After(delay) })
 	begun := time.Now()
@@ -254,28 +259,28 @@ func slow(t *testing.T, p *tap) {
 	}
 }
 
-// TestAttend: an engine is waited for as long as it answers pings, and given up
-// in time when it does not.
-func TestAttend(t *testing.T) {
+// The watchdog waits for an engine that answers pings, and cancels a request in time
+// when it does not.
+func TestWatchdogCancelsRequestsOfAHangingEngine(t *testing.T) {
 	for takes, most := range map[time.Duration]time.Duration{0: time.Hour, pingTimeout - 1: time.Hour, pingTimeout + 1: pingInterval + pingTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			e := fake(t, func(r *http.Request) (*http.Response, error) { return answerAfter(r.Context(), takes) })
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			begun := time.Now()
-			attended, done := e.watchdog(ctx)
-			defer done()
-			<-attended.Done()
-			if took := time.Since(begun); took != most || hangs(attended) != (most < time.Hour) {
-				t.Errorf("where a ping takes %v it is given up after %v: %v", takes, took, context.Cause(attended))
+			watched, stop := e.watchdog(ctx)
+			defer stop()
+			<-watched.Done()
+			if took := time.Since(begun); took != most || hangs(watched) != (most < time.Hour) {
+				t.Errorf("where a ping takes %v the request ended after %v: %v", takes, took, context.Cause(watched))
 			}
 		})
 	}
 }
 
-// TestDiscard: a container that cannot be removed is removed later, without anybody
-// who waits.
-func TestDiscard(t *testing.T) {
+// A cleanup removes a container that could not be removed, while no call waits for
+// it.
+func TestFailedRemovalIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := 10
 		e := fake(t, func(r *http.Request) (*http.Response, error) {
@@ -297,16 +302,16 @@ func TestDiscard(t *testing.T) {
 		if err := e.discard(t.Context(), "x", removeTime); err == nil {
 			t.Error("it is removed")
 		}
-		e.cleanups.close() // waits for nobody who fails for ever
+		e.cleanups.close() // does not wait for ever
 	})
 }
 
-// restarted sees that boxes go with their engine, say so, and that the next one
-// starts by itself.
-func restarted(t *testing.T, e *enginetest.Engine) {
+// testRestartedEngine checks that boxes end with their engine and say so, and that
+// the next launch finds the new engine.
+func testRestartedEngine(t *testing.T, e *enginetest.Engine) {
 	for name, end := range map[string]func(){"in its own way": func() {}, "after a crash": e.Kill} {
 		t.Run(name, func(t *testing.T) {
-			l := launcher(t, Config{})
+			l := newLauncher(t, Config{})
 			b := launch(t, l, sandbox.Spec{})
 			greet(t, b)
 			ended := make(chan error, 1)
@@ -325,7 +330,7 @@ func restarted(t *testing.T, e *enginetest.Engine) {
 				}
 				t.Logf("ended with %v, %v after the engine was back", err, time.Since(begun))
 			case <-time.After(answerTime):
-				t.Fatal("the box does not know that it is gone")
+				t.Fatal("the stream has not ended")
 			}
 			if err := b.Close(); err != nil {
 				t.Error(err)
@@ -337,7 +342,7 @@ func restarted(t *testing.T, e *enginetest.Engine) {
 			if err := again.Close(); err != nil {
 				t.Error(err)
 			}
-			none(t, l, e.Host)
+			awaitNoContainers(t, l, e.Host)
 		})
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/warmbox/warmbox/filelock"
 )
 
-func TestLock(t *testing.T) {
+func TestLockIsExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if held(path) {
-		t.Error("a file that is not there is held")
+		t.Error("a missing file is held")
 	}
 	first, err := waitLock(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !held(path) {
-		t.Error("what somebody has is not held")
+		t.Error("a locked file is not held")
 	}
 	if _, err := waitLock(t.Context(), path); !errors.Is(err, filelock.ErrHeld) {
 		t.Errorf("the second gets %v", err)
@@ -28,7 +28,7 @@ func TestLock(t *testing.T) {
 	first.release()
 	look, err := lookAt(path)
 	if err != nil || held(path) {
-		t.Errorf("what was given back is held, if only by who looks: %v", err)
+		t.Errorf("a released lock is held, or a shared one counts as held: %v", err)
 	}
 	look.release()
 	if first, err = tryLock(path, 0); err != nil {
@@ -45,8 +45,8 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// Who makes a lock is never without it, however many look whether it is free and
-// take it away where it is.
+// The holder of a lock never loses it, however many other processes check it and
+// remove it when it is free.
 func TestLockBesideSweeps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	done := make(chan struct{})
@@ -71,7 +71,7 @@ func TestLockBesideSweeps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !still(l.file, path) || !held(path) {
-			t.Fatal("the lock was taken away from who has it")
+			t.Fatal("another process removed a held lock")
 		}
 		l.release()
 	}

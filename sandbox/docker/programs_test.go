@@ -13,12 +13,12 @@ import (
 
 var programsImage = flag.String("programs", "warmbox/sandbox:full", "in the weekly run, the image whose programs must work under the seccomp profile")
 
-// A program must do under our profile what it does without one. Where an image
-// lacks it, it is left out.
+// A program must do under our profile what it does without one. A program that the
+// image lacks is skipped.
 type program struct{ name, needs, cmd, stdout string }
 
-// programs use what a profile might take away: threads, tracing, sockets,
-// memory of many kinds.
+// programs use what a profile might forbid: threads, tracing, sockets, memory of many
+// kinds.
 var programs = []program{
 	{"bash", "bash", `coproc c { cat; }; echo hi >&"${c[1]}"; read -r x <&"${c[0]}"; mkfifo f; echo "$x" >f & cat f; ulimit -c`, "hi\n0\n"},
 	{"coreutils", "timeout", `dd if=/dev/zero of=d bs=1M count=4 conv=fsync 2>/dev/null; cp --reflink=auto --preserve=all d e; truncate -s 1 d; stat -c %s d e
@@ -133,17 +133,17 @@ java A.java`, "0\n"},
 }
 
 func TestProgramsUnderTheProfile(t *testing.T) {
-	try(t, sandbox.Spec{})
+	runPrograms(t, sandbox.Spec{})
 }
 
 func TestMoreProgramsUnderTheProfile(t *testing.T) {
 	weekly.Only(t)
-	try(t, sandbox.Spec{Image: *programsImage})
+	runPrograms(t, sandbox.Spec{Image: *programsImage})
 }
 
-func try(t *testing.T, spec sandbox.Spec) {
+func runPrograms(t *testing.T, spec sandbox.Spec) {
 	spec.Workspace = t.TempDir()
-	box := started(t, spec)
+	box := startBox(t, spec)
 	boxtest.Expect(t, box, `for p in bash timeout perl python3 git gcc go node gdb strace java; do command -v $p >/dev/null && touch .has-$p; done; true`, 0, "")
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// lay makes files, with their own names as what is in them, and empty
-// directories, whose names end with a slash, all owned by the box's user.
-func lay(t *testing.T, names ...string) (dir string) {
+// makeFiles creates files with their names as contents, and empty directories, whose
+// names end with a slash, all owned by the box's user.
+func makeFiles(t *testing.T, names ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range names {
@@ -32,14 +32,14 @@ func lay(t *testing.T, names ...string) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	own(t, dir)
+	giveToUser(t, dir)
 	return dir
 }
 
-func own(t *testing.T, dir string) {
+func giveToUser(t *testing.T, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		return // it is ours, and so will the box's user be
+		return // we own it, and so will the box's user
 	}
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, 1000, 1000))
@@ -50,7 +50,7 @@ func own(t *testing.T, dir string) {
 }
 
 func TestCovers(t *testing.T) {
-	dir := lay(t, ".git/config", ".git/hooks/pre-commit", "a/b/c/d", "a/b/x", ".idea/", "tree/.git", "z")
+	dir := makeFiles(t, ".git/config", ".git/hooks/pre-commit", "a/b/c/d", "a/b/x", ".idea/", "tree/.git", "z")
 	for link, target := range map[string]string{".vscode": "/etc", ".claude": ".idea", "linked": "a", "a/link": "/"} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestCovers(t *testing.T) {
 
 var protect = []string{".git/hooks", ".git/config", ".vscode", ".envrc", "deep/er/settings", ".idea"}
 
-// attacks try to have a protected file changed, or another in its place.
+// attacks try to change a protected file, or to replace it.
 var attacks = []string{
 	`echo evil >.git/hooks/pre-commit`, `echo evil >.git/hooks/new`, `echo evil >.git/config`, `echo evil >>.envrc`, `touch .vscode/tasks.json`,
 	`mv .git x && mkdir -p .git/hooks && echo evil >.git/hooks/pre-commit`,
@@ -98,7 +98,7 @@ var attacks = []string{
 }
 
 func TestProtectedFilesStay(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
+	l := newLauncher(t, Config{Transport: socketTransport})
 	dir, b := attacked(t, l, protect)
 	for name, text := range contents(t, dir) {
 		if name != text && covered(name) {
@@ -113,16 +113,16 @@ func TestProtectedFilesStay(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(dir, ".idea")); err == nil {
 		t.Error("what was not there has been made on the host")
 	}
-	// All else is the commands' as before.
+	// Commands can change all other files.
 	out, code := sh(t, b, greet(t, b), `set -e; echo more >>code.go; echo x >.git/index; rm .git/index; echo x >deep/er/new; mv deep/er/new deep/new; cat .envrc`)
 	if code != 0 || out != ".envrc" {
 		t.Errorf("%q, exit %d", out, code)
 	}
 }
 
-// Without protection the same attacks change all there is.
+// Without protection the same attacks change everything.
 func TestAttacksWorkWithoutProtection(t *testing.T) {
-	dir, _ := attacked(t, launcher(t, Config{Transport: socketTransport}), nil)
+	dir, _ := attacked(t, newLauncher(t, Config{Transport: socketTransport}), nil)
 	left := contents(t, dir)
 	for _, name := range settings {
 		if left[name] == name {
@@ -131,7 +131,7 @@ func TestAttacksWorkWithoutProtection(t *testing.T) {
 	}
 }
 
-// settings are the protected files of the workspace that is attacked.
+// settings are the protected files of the attacked workspace.
 var settings = []string{".git/config", ".git/hooks/pre-commit", ".vscode/settings.json", ".envrc", "deep/er/settings"}
 
 func covered(name string) bool {
@@ -141,7 +141,7 @@ func covered(name string) bool {
 // attacked returns a workspace after all attacks, and a new box with it.
 func attacked(t *testing.T, l *Launcher, protect []string) (dir string, after *box) {
 	t.Helper()
-	dir = lay(t, append([]string{".git/HEAD", "deep/er/other", "code.go", "evil/"}, settings...)...)
+	dir = makeFiles(t, append([]string{".git/HEAD", "deep/er/other", "code.go", "evil/"}, settings...)...)
 	b := launch(t, l, sandbox.Spec{Workspace: dir, Protect: protect})
 	r := greet(t, b)
 	for _, a := range attacks {
@@ -151,7 +151,7 @@ func attacked(t *testing.T, l *Launcher, protect []string) (dir string, after *b
 	return dir, launch(t, l, sandbox.Spec{Workspace: dir, Protect: protect})
 }
 
-// contents reads the files below a directory that must stay as they are.
+// contents reads the files below a directory.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -166,10 +166,10 @@ func contents(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// Ordinary work with a repository goes on beside protected files.
+// Common work with a repository succeeds beside protected files.
 func TestGitWorksBesideProtectedFiles(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
-	dir := lay(t, "README")
+	l := newLauncher(t, Config{Transport: socketTransport})
+	dir := makeFiles(t, "README")
 	first := launch(t, l, sandbox.Spec{Workspace: dir})
 	if out, code := sh(t, first, greet(t, first), `git init -q . && git add . && git commit -qm one && echo '#!/bin/sh' >.git/hooks/pre-commit`); code != 0 {
 		t.Fatal(out)
@@ -188,14 +188,14 @@ func TestGitWorksBesideProtectedFiles(t *testing.T) {
 	}
 }
 
-// Another box with the same workspace puts a link where a cover is about to
-// be. The engine follows it; the box must not come to stand.
-func TestLinkPutInPlaceOfACover(t *testing.T) {
-	l := launcher(t, Config{})
-	if e := need(t); !strings.HasPrefix(e.endpoint.Host, "unix://") {
+// Another box with the same workspace replaces the place of a cover by a symbolic
+// link. The engine follows it, and the launch must fail.
+func TestLinkInPlaceOfACoverIsRefused(t *testing.T) {
+	l := newLauncher(t, Config{})
+	if e := requireEngine(t); !strings.HasPrefix(e.endpoint.Host, "unix://") {
 		t.Skip("nothing is covered on this engine")
 	}
-	dir, host := lay(t, ".git/config"), lay(t, "config")
+	dir, host := makeFiles(t, ".git/config"), makeFiles(t, "config")
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -229,19 +229,19 @@ func TestMisplaced(t *testing.T) {
 	}
 }
 
-func TestRelayProtectsNothingAndSaysSo(t *testing.T) {
-	l := launcher(t, Config{Transport: relayTransport})
-	b := launch(t, l, sandbox.Spec{Workspace: lay(t, ".envrc"), Protect: protect})
+func TestRelayNotesThatNothingIsProtected(t *testing.T) {
+	l := newLauncher(t, Config{Transport: relayTransport})
+	b := launch(t, l, sandbox.Spec{Workspace: makeFiles(t, ".envrc"), Protect: protect})
 	if !slices.Contains(b.Place().Notes, noteUnprotected) {
 		t.Errorf("notes %q", b.Place().Notes)
 	}
 }
 
-func TestWorkspaceOfRoot(t *testing.T) {
+func TestUnwritableWorkspaceIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to own a directory as root")
 	}
-	l := launcher(t, Config{})
+	l := newLauncher(t, Config{})
 	dir := t.TempDir()
 	_, err := l.Launch(t.Context(), "root", sandbox.Spec{Workspace: dir})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Hint, `"ro"`) || !strings.Contains(e.Hint, "user =") {
@@ -253,11 +253,11 @@ func TestWorkspaceOfRoot(t *testing.T) {
 	}
 }
 
-// A protected name that is a symbolic link cannot be covered, and is named; what it
-// leads to is covered, as is what links in a protected directory lead to.
+// A protected name that is a symbolic link cannot be covered, and is noted. Its
+// target is covered, and so are the targets of links in a protected directory.
 func TestTargetsOfProtectedLinksStay(t *testing.T) {
 	files := []string{"real.json", "vs/tasks.json", "env.sh", "claude.json", "hooks/run", "a/b/settings", "spared"}
-	dir := lay(t, append(files, ".claude/x", "other")...)
+	dir := makeFiles(t, append(files, ".claude/x", "other")...)
 	for link, target := range map[string]string{
 		".mcp.json": "real.json", ".vscode": "vs", ".envrc": "second", "second": dir + "/env.sh", ".claude/settings.json": "../claude.json",
 		".claude/hooks": "../hooks", ".claude/all": "..", ".claude/near": "far", ".claude/far": "../claude.json", "deep": "a", ".idea": "/etc", ".profile": "absent", ".zshrc": "spared",
@@ -266,9 +266,9 @@ func TestTargetsOfProtectedLinksStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	own(t, dir)
+	giveToUser(t, dir)
 	list := []string{".mcp.json", ".vscode", ".envrc", ".claude", "deep/b/settings", ".idea", ".profile", ".zshrc", "!spared"}
-	b := launch(t, launcher(t, Config{Transport: socketTransport}), sandbox.Spec{Workspace: dir, Protect: list})
+	b := launch(t, newLauncher(t, Config{Transport: socketTransport}), sandbox.Spec{Workspace: dir, Protect: list})
 	out, code := sh(t, b, greet(t, b), `for f in `+strings.Join(files, " ")+`; do (echo evil >$f; rm -f $f; mv ${f%/*} moved) 2>/dev/null; done; echo evil >other; ls`)
 	if code != 0 {
 		t.Error(out)

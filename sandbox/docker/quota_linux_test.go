@@ -19,9 +19,9 @@ import (
 
 var all = excerpt.Limits{Whole: 1 << 20, Cut: 1 << 20}
 
-// takeAll takes what a user may have of one thing, says how much that was, and holds
-// it until it is killed.
-const takeAll = `import ctypes, sys, time
+// exhaustTimers creates as many timers as a user may have, prints their number, and
+// holds them until it is killed.
+const exhaustTimers = `import ctypes, sys, time
 libc = ctypes.CDLL(None)
 n = 0
 def timer(): return libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p()))
@@ -29,15 +29,15 @@ while n < 200000 and timer() == 0: n += 1
 print(n, flush=True)
 time.sleep(1000)`
 
-// TestQuotasOfUsers has one box take all signals that may be pending, which the kernel
-// counts for its user: the same user of this machine has some left. Another box has
-// not, where the engine gives both the same user; what needs no signal works there.
-func TestQuotasOfUsers(t *testing.T) {
+// A box that uses up all signals that may be pending, which the kernel counts for its
+// user, leaves some to the same user of this machine. Another box has none left if
+// the engine gives both the same user; what needs no signal works there.
+func TestBoxCannotExhaustQuotasOfUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
 	}
-	greedy, other := started(t, sandbox.Spec{}), started(t, sandbox.Spec{})
-	run, err := greedy.Exec(t.Context(), sandbox.Command{Cmd: "exec python3 -c '" + takeAll + "'", Timeout: time.Minute})
+	greedy, other := startBox(t, sandbox.Spec{}), startBox(t, sandbox.Spec{})
+	run, err := greedy.Exec(t.Context(), sandbox.Command{Cmd: "exec python3 -c '" + exhaustTimers + "'", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func printed(t *testing.T, box *sandbox.Box, cmd string) string {
 	return stdout.Text
 }
 
-// firstLine waits for a line of a run that goes on.
+// firstLine waits for a line of a run that continues.
 func firstLine(t *testing.T, run *sandbox.Run) string {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -82,12 +82,12 @@ func firstLine(t *testing.T, run *sandbox.Run) string {
 	return ""
 }
 
-// timerAs makes a timer as a user of this machine, on a thread that is that user's
-// and ends with it.
+// timerAs creates a timer as another user of this machine, on a thread that becomes
+// that user and ends.
 func timerAs(uid uintptr) error {
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never lets go
+		runtime.LockOSThread() // and never unlocks it
 		result <- func() error {
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
 				return errors.Join(errors.New("become that user"), errno)

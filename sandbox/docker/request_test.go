@@ -35,7 +35,7 @@ EXPOSE 80
 LABEL dev.warmbox.box=evil
 `
 
-// buildImage makes an image for a test.
+// buildImage builds an image for a test.
 func buildImage(t *testing.T, l *Launcher, tag, dockerfile string) {
 	t.Helper()
 	if err := l.BuildImage(t.Context(), BuildOptions{Dockerfile: []byte(dockerfile), Tag: tag}, nil); err != nil {
@@ -52,14 +52,14 @@ func buildImage(t *testing.T, l *Launcher, tag, dockerfile string) {
 	})
 }
 
-// What the engine says of a box, next to what was asked for.
-func TestContainerIsWhatWasAskedFor(t *testing.T) {
+// The engine reports of a container what the spec says.
+func TestContainerHasWhatTheSpecSays(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "seccomp.json")
 	if err := os.WriteFile(profile, []byte(`{"defaultAction":"SCMP_ACT_ALLOW"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	const evil = "warmbox-test/hostile:latest"
-	buildImage(t, launcher(t, Config{}), evil, hostile)
+	buildImage(t, newLauncher(t, Config{}), evil, hostile)
 	for _, c := range []struct {
 		name   string
 		config Config
@@ -97,7 +97,7 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 			if c.config.Transport == "" {
 				c.config.Transport = socketTransport
 			}
-			l := launcher(t, c.config)
+			l := newLauncher(t, c.config)
 			b := launch(t, l, c.spec)
 			r := greet(t, b)
 			got, err := b.engine.ContainerInspect(t.Context(), b.container)
@@ -127,7 +127,7 @@ func TestContainerIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// hardened is a container as design has it, where nothing else is asked for.
+// hardened is a container as the design has it, for an empty spec.
 func hardened(e *engine) *container.InspectResponse {
 	pids := int64(512)
 	noInit := false
@@ -153,7 +153,7 @@ func hardened(e *engine) *container.InspectResponse {
 	return c
 }
 
-// facets lists what of a container must be as asked for.
+// facets lists what a test compares of a container.
 func facets(c *container.InspectResponse) map[string]string {
 	h, k := c.HostConfig, c.Config
 	m := make(map[string]string)
@@ -170,8 +170,8 @@ func facets(c *container.InspectResponse) map[string]string {
 	return m
 }
 
-func TestCPUsAreClampedAndSaidOnce(t *testing.T) {
-	l := launcher(t, Config{})
+func TestCPUsAreClampedAndNotedOnce(t *testing.T) {
+	l := newLauncher(t, Config{})
 	for i, want := range []int{1, 0} {
 		b := launch(t, l, sandbox.Spec{CPUs: 1000})
 		if notes := b.Place().Notes; len(notes) != want || want == 1 && !strings.Contains(notes[0], "1000") {
@@ -183,9 +183,9 @@ func TestCPUsAreClampedAndSaidOnce(t *testing.T) {
 	}
 }
 
-func TestBadSpecs(t *testing.T) {
+func TestBadSpecsAreRefused(t *testing.T) {
 	const writer = "warmbox-test/volumes:latest"
-	l := launcher(t, Config{})
+	l := newLauncher(t, Config{})
 	buildImage(t, l, writer, "FROM "+DefaultImage+"\nVOLUME /data\n")
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
@@ -212,18 +212,18 @@ func TestBadSpecs(t *testing.T) {
 			}
 		})
 	}
-	_, err := launcher(t, Config{Runtime: "runsx"}).Launch(t.Context(), "bad", sandbox.Spec{})
+	_, err := newLauncher(t, Config{Runtime: "runsx"}).Launch(t.Context(), "bad", sandbox.Spec{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, "runc") {
 		t.Errorf("got %v", err)
 	}
-	_, err = launcher(t, Config{SeccompProfile: file}).Launch(t.Context(), "bad", sandbox.Spec{})
+	_, err = newLauncher(t, Config{SeccompProfile: file}).Launch(t.Context(), "bad", sandbox.Spec{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, "not JSON") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestDefaultImageIsNeverPulled(t *testing.T) {
-	l := launcher(t, Config{})
+	l := newLauncher(t, Config{})
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -234,8 +234,8 @@ func TestDefaultImageIsNeverPulled(t *testing.T) {
 	}
 }
 
-func TestBuildSaysWhatFailed(t *testing.T) {
-	l := launcher(t, Config{})
+func TestBuildReportsTheFailingStep(t *testing.T) {
+	l := newLauncher(t, Config{})
 	var lines []string
 	err := l.BuildImage(t.Context(), BuildOptions{Tag: "warmbox-test/broken", Dockerfile: []byte("FROM " + DefaultImage + "\nRUN echo so far so good; exit 9\n")},
 		func(s string) { lines = append(lines, s) })
@@ -248,8 +248,8 @@ func TestBuildSaysWhatFailed(t *testing.T) {
 }
 
 func TestMounts(t *testing.T) {
-	skills, cache := lay(t, "a/skill"), lay(t, "old")
-	l := launcher(t, Config{})
+	skills, cache := makeFiles(t, "a/skill"), makeFiles(t, "old")
+	l := newLauncher(t, Config{})
 	b := launch(t, l, sandbox.Spec{Mounts: []sandbox.Mount{
 		{Source: skills, Target: "/skills"},
 		{Source: filepath.Join(skills, "a", "skill"), Target: "/home/agent/.config/tool/skill"},
@@ -265,13 +265,13 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestWorkspaceThatVanishes takes a workspace away, and gives it back, while
-// containers are made with it: the engine looks for it twice, and does not take back
-// a volume that it has made in between.
-func TestWorkspaceThatVanishes(t *testing.T) {
-	l := launcher(t, Config{})
+// TestVanishingWorkspaceLeavesNoVolume removes and restores a workspace while
+// containers are created with it: the engine checks it twice, and does not remove a
+// volume that it has created in between.
+func TestVanishingWorkspaceLeavesNoVolume(t *testing.T) {
+	l := newLauncher(t, Config{})
 	e := launch(t, l, sandbox.Spec{}).engine
-	l.instance.sweeps.Wait() // which would take what is left
+	l.instance.sweeps.Wait() // which would remove the leftovers
 	workspace := filepath.Join(t.TempDir(), "workspace")
 	if err := os.Mkdir(workspace, 0o777); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// What nobody may add to the profile without noticing.
+// neverAllowed are calls that no change may add to the profile.
 var neverAllowed = strings.Fields(`acct add_key bpf chroot clone3 delete_module finit_module fsconfig fsmount fsopen fspick
 	init_module io_setup io_submit io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load
 	kexec_load keyctl lookup_dcookie mount mount_setattr move_mount name_to_handle_at open_by_handle_at open_tree
@@ -53,7 +53,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Podman opens what Docker reads.
+// Podman gets the name of a file where Docker gets its text.
 func TestProfileForPodman(t *testing.T) {
 	l := New(Config{CacheDir: t.TempDir()})
 	info := system.Info{SecurityOptions: []string{"name=seccomp,profile=default"}}
@@ -79,10 +79,10 @@ func TestProfileForPodman(t *testing.T) {
 	}
 }
 
-// A call is made with the shell's words for python.
+// A probe makes a call in the shell's python.
 type probe struct{ name, python, want string }
 
-// What the profile decides by arguments, seen from inside.
+// probes are calls that the profile decides by their arguments, as seen from a box.
 var probes = []probe{
 	{"tcp", `socket.socket(socket.AF_INET, socket.SOCK_STREAM)`, "ok"},
 	{"tcp by number", `socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 6)`, "ok"},
@@ -132,8 +132,8 @@ except OSError as e:
 `
 
 func TestProfileInABox(t *testing.T) {
-	box := started(t, sandbox.Spec{})
-	if need(t).info.Architecture != "x86_64" {
+	box := startBox(t, sandbox.Spec{})
+	if requireEngine(t).info.Architecture != "x86_64" {
 		t.Skip("the calls are those of x86_64")
 	}
 	for _, p := range probes {
@@ -143,27 +143,27 @@ func TestProfileInABox(t *testing.T) {
 	}
 }
 
-// started returns a box with an empty workspace that its commands may write.
-func started(t *testing.T, spec sandbox.Spec) *sandbox.Box {
+// startBox returns a box with an empty workspace that its commands can write.
+func startBox(t *testing.T, spec sandbox.Spec) *sandbox.Box {
 	t.Helper()
-	return startedAs(t, Config{}, spec)
+	return startBoxWith(t, Config{}, spec)
 }
 
-func startedAs(t *testing.T, c Config, spec sandbox.Spec) *sandbox.Box {
+func startBoxWith(t *testing.T, c Config, spec sandbox.Spec) *sandbox.Box {
 	t.Helper()
 	if spec.Workspace == "" {
 		spec.Workspace = t.TempDir()
 	}
 	makeWritable(spec.Workspace, 1000, 1000)
-	box, _, err := boxtest.Manager(t, launcher(t, c), spec).Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
+	box, _, err := boxtest.Manager(t, newLauncher(t, c), spec).Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return box
 }
 
-// copied puts a file of testdata into a directory.
-func copied(t *testing.T, name, dir string) {
+// copyTestdata copies a file of testdata to a directory.
+func copyTestdata(t *testing.T, name, dir string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err == nil {
@@ -174,11 +174,11 @@ func copied(t *testing.T, name, dir string) {
 	}
 }
 
-// TestLoweredLimitEndsTheBox lets commands set limits of the agent, which the engine's
-// own profile does: nothing is then hidden by it, since the box ends and says why.
+// Under the engine's own profile commands can set limits of the agent. That hides
+// nothing: the box ends and says why.
 func TestLoweredLimitEndsTheBox(t *testing.T) {
-	box := startedAs(t, Config{SeccompProfile: EngineSeccomp}, sandbox.Spec{Spares: 1})
-	for range 3 { // spares are born and taken as ever
+	box := startBoxWith(t, Config{SeccompProfile: EngineSeccomp}, sandbox.Spec{Spares: 1})
+	for range 3 { // spare shells start and are used as always
 		boxtest.Expect(t, box, "ls /nonexistent 2>/dev/null; echo fine; exit 7", 7, "fine\n")
 	}
 	run, err := box.Exec(t.Context(), sandbox.Command{Cmd: `setsid sleep 4400 >/dev/null 2>&1 & python3 -c "import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (3, 3))"`})

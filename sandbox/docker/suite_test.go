@@ -8,5 +8,5 @@ import (
 )
 
 func TestBox(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) { boxtest.Run(t, l, sandbox.Spec{Spares: 1}) })
+	eachTransport(t, func(t *testing.T, l *Launcher) { boxtest.Run(t, l, sandbox.Spec{Spares: 1}) })
 }

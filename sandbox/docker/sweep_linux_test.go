@@ -22,8 +22,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// stand makes a container that is none of a launcher's own making, with labels.
-func stand(t *testing.T, e *engine, command []string, labels map[string]string) (id string) {
+// createContainer creates a container with labels that no launcher created.
+func createContainer(t *testing.T, e *engine, command []string, labels map[string]string) (id string) {
 	t.Helper()
 	created, err := e.create(t.Context(),
 		&container.Config{Image: DefaultImage, Entrypoint: command, Labels: labels},
@@ -40,7 +40,7 @@ func stand(t *testing.T, e *engine, command []string, labels map[string]string) 
 	return created.ID
 }
 
-func isThere(t *testing.T, e *engine, container string) bool {
+func containerExists(t *testing.T, e *engine, container string) bool {
 	t.Helper()
 	_, err := e.ContainerInspect(t.Context(), container)
 	if err != nil && !errdefs.IsNotFound(err) {
@@ -69,13 +69,13 @@ func sweep(t *testing.T, l *Launcher, all bool) (names []string) {
 	return names
 }
 
-func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
-	l := launcher(t, Config{})
-	dead := neighbour(t, l)
+func TestSweepRemovesLeftovers(t *testing.T) {
+	l := newLauncher(t, Config{})
+	dead := otherProcess(t, l)
 	left := launch(t, dead, sandbox.Spec{})
-	made := anonymous(t, left)
-	never := stand(t, left.engine, []string{agentPath, "serve"}, labelsOf(dead, nil))
-	look := stand(t, left.engine, []string{agentPath}, labelsOf(dead, map[string]string{labelPrefix + "box": ""}))
+	made := anonymousVolumes(t, left)
+	never := createContainer(t, left.engine, []string{agentPath, "serve"}, labelsOf(dead, nil))
+	look := createContainer(t, left.engine, []string{agentPath}, labelsOf(dead, map[string]string{labelPrefix + "box": ""}))
 	_, lock, err := tempSocketDir()
 	if err != nil {
 		t.Fatal(err)
@@ -86,21 +86,21 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := sweep(t, l, false); len(got) != 1 {
-		t.Errorf("of a launcher that lives %v is taken, want the directory alone", got)
+		t.Errorf("of a living launcher a sweep removes %v, want the directory alone", got)
 	}
 	sockets, lock, err := tempSocketDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	lock.Close()
-	die(t, dead)
+	killInstance(t, dead)
 	want := []string{"box " + left.id, "box left", "container " + look[:12], "directory " + sockets, "volume " + old}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, sweep(t, l, false)); diff != "" {
 		t.Error(diff)
 	}
 	for _, id := range []string{left.container, never, look} {
-		if isThere(t, left.engine, id) {
+		if containerExists(t, left.engine, id) {
 			t.Errorf("container %.12s is still there", id)
 		}
 	}
@@ -115,14 +115,14 @@ func TestSweepTakesWhatTheDeadLeft(t *testing.T) {
 		}
 	}
 	if got := sweep(t, l, false); len(got) > 0 {
-		t.Errorf("a second sweep takes %v", got)
+		t.Errorf("a second sweep removes %v", got)
 	}
 }
 
-// What is another's stays, whatever it looks like.
+// A sweep leaves the containers of others alone, whatever their labels.
 func TestSweepLeavesOthersAlone(t *testing.T) {
-	l := launcher(t, Config{})
-	living := neighbour(t, l)
+	l := newLauncher(t, Config{})
+	living := otherProcess(t, l)
 	box := launch(t, living, sandbox.Spec{})
 	serve := []string{agentPath, "serve"}
 	none := labelsOf(living, map[string]string{labelPrefix + "instance": "ended"})
@@ -131,11 +131,11 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	hostless := maps.Clone(none)
 	hostless[labelPrefix+"host"] = ""
 	stays := map[string]string{
-		"a living program's":  box.container,
-		"another host's":      stand(t, box.engine, serve, other),
-		"of nobody who said":  stand(t, box.engine, serve, hostless),
-		"without our labels":  stand(t, box.engine, serve, nil),
-		"of an image of ours": stand(t, box.engine, []string{"/bin/sh", "-c", agentPath}, none),
+		"a living process's":  box.container,
+		"another host's":      createContainer(t, box.engine, serve, other),
+		"without a host":      createContainer(t, box.engine, serve, hostless),
+		"without our labels":  createContainer(t, box.engine, serve, nil),
+		"of an image of ours": createContainer(t, box.engine, []string{"/bin/sh", "-c", agentPath}, none),
 	}
 	foreign := volumePrefix + "fedcba9876543210"
 	if _, err := box.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: foreign, Labels: map[string]string{labelPrefix + "agent": foreign}}); err != nil {
@@ -144,30 +144,30 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	defer box.engine.VolumeRemove(context.Background(), foreign, false)
 	for _, all := range []bool{false, true} {
 		if all {
-			delete(stays, "a living program's")
+			delete(stays, "a living process's")
 		}
 		sweep(t, l, all)
 		for whose, id := range stays {
-			if !isThere(t, box.engine, id) {
-				t.Errorf("all=%v: what is %s was taken", all, whose)
+			if !containerExists(t, box.engine, id) {
+				t.Errorf("all=%v: what is %s was removed", all, whose)
 			}
 		}
 	}
-	if isThere(t, box.engine, box.container) {
-		t.Error("the box of a living program stays, though all were to go")
+	if containerExists(t, box.engine, box.container) {
+		t.Error("the box of a living process stays, though all were to be removed")
 	}
 	if _, err := box.engine.VolumeInspect(t.Context(), foreign); err != nil {
 		t.Errorf("a volume of another host: %v", err)
 	}
 }
 
-// The homes of boxes that are gone go, which an engine forgets where it removes a
-// container while it starts or stops. Those that a box has stay, and what is
-// another host's or no home.
-func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
-	l := launcher(t, Config{})
+// A sweep removes the homes of boxes that are gone: an engine forgets the volume of a
+// container that it removes while it starts or stops. It leaves the homes of other
+// boxes and of other hosts.
+func TestSweepRemovesHomesOfGoneBoxes(t *testing.T) {
+	l := newLauncher(t, Config{})
 	box := launch(t, l, sandbox.Spec{})
-	l.instance.sweeps.Wait() // which its launch began
+	l.instance.sweeps.Wait() // started by its launch
 	home := func(name string, labels map[string]string) string {
 		name = "warmbox-test-home-" + name
 		if _, err := box.engine.VolumeCreate(t.Context(), volume.CreateOptions{Name: name, Labels: labels}); err != nil {
@@ -178,9 +178,9 @@ func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
 	}
 	const isHome, isOf = labelPrefix + "home", labelPrefix + "host"
 	left := home("left", map[string]string{isHome: "gone", isOf: l.instance.hostLabel()})
-	stays := append(anonymous(t, box),
+	stays := append(anonymousVolumes(t, box),
 		home("of-another-host", map[string]string{isHome: "gone", isOf: "0123456789abcdef"}),
-		home("of-nobody", map[string]string{isHome: "gone"}),
+		home("without-a-host", map[string]string{isHome: "gone"}),
 		home("that-is-none", map[string]string{isOf: l.instance.hostLabel()}))
 	if diff := cmp.Diff([]string{"volume " + left}, sweep(t, l, false)); diff != "" {
 		t.Error(diff)
@@ -192,8 +192,8 @@ func TestSweepTakesHomesOfBoxesThatAreGone(t *testing.T) {
 	}
 }
 
-// A sweep of volumes is given up as soon as its engine is known to hang.
-func TestSweepOfVolumesOnAnEngineThatHangs(t *testing.T) {
+// A sweep of volumes ends as soon as its engine is known to hang.
+func TestSweepStopsOnAHangingEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{})
 		l.instance.host.Store("0123456789abcdef")
@@ -205,12 +205,12 @@ func TestSweepOfVolumesOnAnEngineThatHangs(t *testing.T) {
 	})
 }
 
-// A launch on an engine that is new to its program sweeps without being waited for.
+// The first launch on an engine sweeps in the background.
 func TestFirstLaunchSweeps(t *testing.T) {
-	l := launcher(t, Config{})
-	dead := neighbour(t, l)
+	l := newLauncher(t, Config{})
+	dead := otherProcess(t, l)
 	left := launch(t, dead, sandbox.Spec{})
-	die(t, dead)
+	killInstance(t, dead)
 	launch(t, l, sandbox.Spec{})
 	<-left.monitor.ended
 	if _, err := left.Read(make([]byte, 1)); !errors.As(err, new(*sandbox.EndedError)) {
@@ -219,16 +219,16 @@ func TestFirstLaunchSweeps(t *testing.T) {
 	l.instance.sweeps.Wait()
 }
 
-func TestBoxesOfThisHost(t *testing.T) {
-	l := launcher(t, Config{})
-	dead := neighbour(t, l)
+func TestBoxesListsThisHostOnly(t *testing.T) {
+	l := newLauncher(t, Config{})
+	dead := otherProcess(t, l)
 	mine, left := launch(t, l, sandbox.Spec{}), launch(t, dead, sandbox.Spec{})
-	die(t, dead)
-	stranger := New(Config{StateDir: t.TempDir(), CacheDir: l.config.CacheDir})
-	if list, err := stranger.Boxes(t.Context()); err != nil || len(list) > 0 {
+	killInstance(t, dead)
+	foreign := New(Config{StateDir: t.TempDir(), CacheDir: l.config.CacheDir})
+	if list, err := foreign.Boxes(t.Context()); err != nil || len(list) > 0 {
 		t.Errorf("with another state directory: %v, %v", list, err)
 	}
-	stranger.Close()
+	foreign.Close()
 	list, err := l.Boxes(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -245,22 +245,23 @@ func TestBoxesOfThisHost(t *testing.T) {
 	}
 }
 
-// Without a place for its locks a launcher works, and nobody sweeps after it.
+// A launcher without a directory for its locks works, without a sweep.
 func TestLaunchWithoutLocks(t *testing.T) {
-	l := launcher(t, Config{})
+	l := newLauncher(t, Config{})
 	if err := os.WriteFile(filepath.Join(l.config.StateDir, "boxes"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := launch(t, l, sandbox.Spec{})
 	greet(t, b)
-	_, err := l.Launch(t.Context(), "kept", sandbox.Spec{Persistent: &sandbox.Persistent{Name: "n", ReattachTimeout: time.Hour}})
+	_, err := l.Launch(t.Context(), "persistent", sandbox.Spec{Persistent: &sandbox.Persistent{Name: "n", ReattachTimeout: time.Hour}})
 	if err == nil || !strings.Contains(err.Error(), "boxes") {
-		t.Errorf("a box that is to be kept: %v", err)
+		t.Errorf("a persistent box: %v", err)
 	}
 }
 
-// What an engine lists and does not know is no box; what it could not remove is one.
-func TestGhostsAreNoBoxes(t *testing.T) {
+// A container that the engine lists and cannot find is no box; one that it could not
+// remove is.
+func TestBoxesOmitsContainersThatAreGone(t *testing.T) {
 	l := New(Config{StateDir: t.TempDir()})
 	l.instance.host.Store("0123456789abcdef")
 	list, err := l.listBoxes(t.Context(), fake(t, func(r *http.Request) (*http.Response, error) {

@@ -17,11 +17,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-// mapping starts an engine that maps user ids and has all tests' boxes run
-// there.
-func mapping(t *testing.T, image string) *enginetest.Engine {
+// mappingEngine starts an engine that maps user ids, and selects it for the test.
+func mappingEngine(t *testing.T, image string) *enginetest.Engine {
 	t.Helper()
-	need(t)
+	requireEngine(t)
 	e := enginetest.Start(t, enginetest.Config{UserNS: true})
 	e.Load(image, DefaultImage)
 	t.Setenv("DOCKER_HOST", e.Host)
@@ -29,10 +28,10 @@ func mapping(t *testing.T, image string) *enginetest.Engine {
 }
 
 func TestEngineThatMapsUsers(t *testing.T) {
-	e := mapping(t, enginetest.Base(t, DefaultImage))
-	t.Run("a box", func(t *testing.T) { paths(t, mappedBox(e)) })
-	t.Run("a workspace of the user's", func(t *testing.T) { paths(t, mappedWorkspace(e)) })
-	t.Run("a workspace of somebody's", func(t *testing.T) { strangersWorkspace(t, e) })
+	e := mappingEngine(t, enginetest.Base(t, DefaultImage))
+	t.Run("a box", func(t *testing.T) { eachTransport(t, mappedBox(e)) })
+	t.Run("a workspace of the user's", func(t *testing.T) { eachTransport(t, mappedWorkspace(e)) })
+	t.Run("a workspace of another user", func(t *testing.T) { foreignWorkspace(t, e) })
 	t.Run("nothing escapes", func(t *testing.T) { mappedEscape(t, e) })
 }
 
@@ -55,8 +54,7 @@ func mappedBox(e *enginetest.Engine) func(*testing.T, *Launcher) {
 	}
 }
 
-// mappedWorkspace has a box run as the user who is the workspace's owner on the
-// host.
+// mappedWorkspace checks that a box runs as the owner of its workspace on the host.
 func mappedWorkspace(e *enginetest.Engine) func(*testing.T, *Launcher) {
 	return func(t *testing.T, l *Launcher) {
 		dir := t.TempDir()
@@ -73,15 +71,15 @@ func mappedWorkspace(e *enginetest.Engine) func(*testing.T, *Launcher) {
 	}
 }
 
-// strangersWorkspace sees that nobody finds out command by command that a
-// workspace cannot be written to.
-func strangersWorkspace(t *testing.T, e *enginetest.Engine) {
-	l := launcher(t, Config{})
+// foreignWorkspace checks that a launch refuses a workspace that commands cannot
+// write.
+func foreignWorkspace(t *testing.T, e *enginetest.Engine) {
+	l := newLauncher(t, Config{})
 	dir := t.TempDir()
 	if err := os.Chown(dir, 1000, 1000); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.Launch(t.Context(), "stranger", sandbox.Spec{Workspace: dir})
+	_, err := l.Launch(t.Context(), "foreign", sandbox.Spec{Workspace: dir})
 	hint := fmt.Sprintf("chown -R %d:%[1]d %s", e.First+1000, dir)
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Hint, hint) || !strings.Contains(e.Text, "userns-remap") {
 		t.Errorf("got %v, want a hint to %s", err, hint)
@@ -94,11 +92,11 @@ func strangersWorkspace(t *testing.T, e *enginetest.Engine) {
 
 func mappedEscape(t *testing.T, e *enginetest.Engine) {
 	dir := t.TempDir()
-	copied(t, escapeChecks, dir)
+	copyTestdata(t, escapeChecks, dir)
 	if err := os.Chown(dir, e.First+1000, e.First+1000); err != nil {
 		t.Fatal(err)
 	}
-	b := launch(t, launcher(t, Config{}), sandbox.Spec{Workspace: dir})
+	b := launch(t, newLauncher(t, Config{}), sandbox.Spec{Workspace: dir})
 	out, code := sh(t, b, greet(t, b), "bash /workspace/"+escapeChecks)
 	if failed := verdicts(out, "FAIL"); code != 0 || len(failed) > 0 || len(verdicts(out, "total")) != 1 {
 		t.Errorf("exit %d, %v\n%s", code, verdicts(out, "total"), strings.Join(failed, "\n"))
@@ -107,13 +105,13 @@ func mappedEscape(t *testing.T, e *enginetest.Engine) {
 
 func TestBoxOnAnEngineThatMapsUsers(t *testing.T) {
 	weekly.Only(t)
-	mapping(t, DefaultImage)
+	mappingEngine(t, DefaultImage)
 	TestBox(t)
 }
 
-// TestOwnIDs: Podman is asked for ids of the box's own, in which its user stays who it
-// is; Docker's engine is not, and a box is not made less apart than was asked for.
-func TestOwnIDs(t *testing.T) {
+// Podman gives a box ids of its own, in which the box's user keeps its id. A launch
+// on another engine is refused, and not made less isolated.
+func TestOwnIDsNeedPodman(t *testing.T) {
 	podman, docker := &engine{podman: true}, &engine{endpoint: endpoint{Host: "unix:///var/run/docker.sock"}}
 	for name, c := range map[string]struct {
 		engine   *engine
@@ -137,7 +135,7 @@ func TestOwnIDs(t *testing.T) {
 	}
 }
 
-func TestShift(t *testing.T) {
+func TestIDMapping(t *testing.T) {
 	mapped := []string{"name=seccomp,profile=default", "name=userns"}
 	for _, c := range []struct {
 		dir     string
@@ -167,12 +165,12 @@ func TestShift(t *testing.T) {
 	}
 }
 
-// asRootless names the variable that tells a test program that it is the user
-// of an engine without root.
+// asRootless names the variable that tells a test process that it is the user of a
+// rootless engine.
 const asRootless = "WARMBOX_AS_ROOTLESS"
 
-// TestRootless runs TestRootlessBox as the user who runs such an engine, as that
-// is who uses it.
+// TestRootless runs TestRootlessBox as the user who runs a rootless engine, as in
+// practice.
 func TestRootless(t *testing.T) {
 	e := enginetest.Start(t, enginetest.Config{Rootless: true})
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
@@ -186,13 +184,13 @@ func TestRootless(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Setenv("DOCKER_HOST", e.Host)
-	t.Run("of somebody else's", othersEngine)
+	t.Run("of another user", foreignEngine)
 }
 
-// othersEngine uses an engine that may not enter our directories: what lay on
-// the host lies in the box, and what must lie there is refused.
-func othersEngine(t *testing.T) {
-	l := launcher(t, Config{})
+// foreignEngine uses an engine that may not enter our directories: what lay on the
+// host lies in the box, and a named workspace is refused.
+func foreignEngine(t *testing.T) {
+	l := newLauncher(t, Config{})
 	b := launch(t, l, sandbox.Spec{})
 	if out, code := sh(t, b, greet(t, b), "pwd; echo x >file"); out != home+"/workspace\n" || code != 0 {
 		t.Errorf("got %q, exit %d", out, code)
@@ -208,7 +206,7 @@ func TestRootlessBox(t *testing.T) {
 	if os.Getenv(asRootless) == "" {
 		t.Skip("is run by TestRootless")
 	}
-	paths(t, func(t *testing.T, l *Launcher) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		named := t.TempDir()
 		for _, workspace := range []string{"", named} {
 			b := launch(t, l, sandbox.Spec{Workspace: workspace})

@@ -1,5 +1,4 @@
-// Fakeagent stands where the agent should and does what the file beside it
-// says.
+// Fakeagent runs in the place of the agent, in the mode that the file beside it names.
 package main
 
 import (
@@ -21,7 +20,7 @@ func main() {
 	path := os.Args[len(os.Args)-1]
 	switch {
 	case len(os.Args) == 2:
-		crowd(os.Args[1])
+		fillBacklog(os.Args[1])
 	case string(mode) == "silent":
 		select {
 		case <-time.After(time.Hour):
@@ -31,21 +30,21 @@ func main() {
 			fmt.Fprintf(os.Stderr, "line %d\n", i+1)
 		}
 		os.Exit(3)
-	case string(mode) == "patient":
+	case string(mode) == "serve":
 		serve(path)
-	case string(mode) == "crowded":
-		strangers(path)
+	case string(mode) == "crowd":
+		dialInCrowd(path)
 	}
 }
 
-// serve tells each host which one it is, until it hangs up.
+// serve sends each host its number, and accepts the next when one has hung up.
 func serve(path string) {
 	for n := 0; ; time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("unix", path)
 		if err != nil {
 			continue
 		}
-		// Turned away, or taken: the host says a byte then.
+		// The listener closed the connection, or the host accepted it and sends a byte.
 		if got, _ := conn.Read(make([]byte, 1)); got == 1 {
 			n++
 			fmt.Fprintf(conn, "host %d of process %d\n", n, os.Getpid())
@@ -55,9 +54,9 @@ func serve(path string) {
 	}
 }
 
-// strangers lets other processes of the box fill the backlog, and dials when
-// they say that they have.
-func strangers(path string) {
+// dialInCrowd lets other processes of the box fill the backlog, and dials when they
+// report that it is full.
+func dialInCrowd(path string) {
 	for range 4 {
 		child := exec.Command(os.Args[0], path)
 		said, err := child.StdoutPipe()
@@ -72,7 +71,7 @@ func strangers(path string) {
 	for {
 		if conn, err := net.Dial("unix", path); err == nil {
 			fmt.Fprintf(conn, "process %d\n", os.Getpid())
-			// Turned away, or taken: the host says a byte then.
+			// The listener closed the connection, or the host accepted it and sends a byte.
 			if n, _ := conn.Read(make([]byte, 1)); n == 1 {
 				select {}
 			}
@@ -82,8 +81,8 @@ func strangers(path string) {
 	}
 }
 
-// crowd holds as many connections as it can get, and speaks first on each.
-func crowd(path string) {
+// fillBacklog opens as many connections as it can, and sends on each.
+func fillBacklog(path string) {
 	var conns []net.Conn
 	for range 300 {
 		conn, err := net.DialTimeout("unix", path, 100*time.Millisecond)

@@ -13,12 +13,12 @@ import (
 	"github.com/warmbox/warmbox/sandbox/hostcode"
 )
 
-// gits are protected paths of a workspace without its own repository's.
-var gits = []string{".envrc"}
+// envrc are protected paths that are not of git.
+var envrc = []string{".envrc"}
 
-// wired returns a workspace whose repositories take what they execute from all over
-// it, as the box's user made it.
-func wired(t *testing.T) (dir string) {
+// nestedRepositories returns a workspace with repositories that take what they
+// execute from many places in it, created by the box's user.
+func nestedRepositories(t *testing.T) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")
@@ -40,12 +40,12 @@ g update-index --add --cacheinfo 160000,$(cd pkg/inner; git rev-parse HEAD),pkg/
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	own(t, dir)
+	giveToUser(t, dir)
 	return dir
 }
 
-// nestedAttacks try to have git on the host run something, each in a family of ways.
-// What they put into the files of the workspace has "evil" in it.
+// nestedAttacks try to have git on the host execute something, each in a family of
+// ways. What they write has "evil" in it.
 var nestedAttacks = []string{
 	`git -C pkg/inner config core.fsmonitor "touch evil"`, `echo '[core] fsmonitor = "touch evil"' >>pkg/inner/.git/config`,
 	`echo '[core] fsmonitor = "touch evil"' >>.git/modules/a/b/config`, `echo evil >.git/modules/a/b/hooks/post-checkout`,
@@ -79,8 +79,8 @@ func executed(t *testing.T, dir string) map[string]string {
 }
 
 func TestCodeOfNestedRepositoriesStays(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
-	dir := wired(t)
+	l := newLauncher(t, Config{Transport: socketTransport})
+	dir := nestedRepositories(t)
 	before := executed(t, dir)
 	for _, name := range []string{
 		".git/config", ".git/modules/a/b/config", ".git/modules/a/b/hooks/update.sample", ".git/worktrees/tree/config.worktree", "tools/hooks/pre-commit",
@@ -90,7 +90,7 @@ func TestCodeOfNestedRepositoriesStays(t *testing.T) {
 			t.Errorf("%s is not found", name)
 		}
 	}
-	b := launch(t, l, sandbox.Spec{Workspace: dir, Protect: gits})
+	b := launch(t, l, sandbox.Spec{Workspace: dir, Protect: envrc})
 	r := greet(t, b)
 	for _, a := range nestedAttacks {
 		sh(t, b, r, a)
@@ -101,11 +101,11 @@ func TestCodeOfNestedRepositoriesStays(t *testing.T) {
 			t.Errorf("%s was %.100q, and is %.100q", name, text, after[name])
 		}
 	}
-	// What could not be covered, since it was not there, is found.
+	// A path that did not exist could not be covered, and is reported.
 	if !slices.Contains(newPlaces(b, dir), ".git/config.worktree") {
 		t.Errorf("told of %q", newPlaces(b, dir))
 	}
-	// All else is the commands' as before.
+	// Commands can change all other files.
 	out, code := sh(t, b, r, `set -e; echo y >>file; git add file; git -c core.hooksPath=/dev/null commit -qm two; cd pkg/inner; echo y >>file; git commit -qam two; git status --short; cat file`)
 	if code != 0 || out != "x\ny\n" {
 		t.Errorf("%q, exit %d", out, code)
@@ -123,16 +123,16 @@ func TestCodeOfNestedRepositoriesStays(t *testing.T) {
 	}
 }
 
-// newPlaces returns what is found that a box did not start with.
+// newPlaces returns the paths that a scan finds beyond those at the start of the box.
 func newPlaces(b *box, dir string) []string {
 	paths, _ := hostcode.NewBaseline(*b.place.Found).Changes(hostcode.Scan(dir))
 	return paths
 }
 
-// The same attacks change all there is where nothing is covered.
+// Without covers the same attacks change everything.
 func TestNestedAttacksWorkWithoutProtection(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
-	dir := wired(t)
+	l := newLauncher(t, Config{Transport: socketTransport})
+	dir := nestedRepositories(t)
 	before := executed(t, dir)
 	b := launch(t, l, sandbox.Spec{Workspace: dir})
 	r := greet(t, b)
@@ -147,12 +147,12 @@ func TestNestedAttacksWorkWithoutProtection(t *testing.T) {
 	}
 }
 
-func TestProtectedIsBoundedAndSaysSo(t *testing.T) {
+func TestUncoveredPathsAreNoted(t *testing.T) {
 	var names []string
 	for i := range 100 {
 		names = append(names, fmt.Sprintf("n%02d/.git/config", i))
 	}
-	dir := lay(t, append(names, ".git/config", "bad\xff/.git/config", "spared/.git/config")...)
+	dir := makeFiles(t, append(names, ".git/config", "bad\xff/.git/config", "spared/.git/config")...)
 	if err := os.Symlink("n00/.git", filepath.Join(dir, "zz")); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestProtectedIsBoundedAndSaysSo(t *testing.T) {
 	if err := os.Symlink("../n00/.git", filepath.Join(dir, "y/.git")); err != nil {
 		t.Fatal(err)
 	}
-	l := launcher(t, Config{Transport: socketTransport})
+	l := newLauncher(t, Config{Transport: socketTransport})
 	b := launch(t, l, sandbox.Spec{Workspace: dir, Protect: []string{".envrc", "!spared"}})
 	r := greet(t, b)
 	if n := len(b.covers); n > maxCovers || n < maxCovers-3 {
@@ -182,15 +182,16 @@ func TestProtectedIsBoundedAndSaysSo(t *testing.T) {
 	}
 }
 
-// What is deleted between the look and the mount keeps no box from starting.
-func TestCoverThatIsGone(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
-	dir := lay(t, "a/.git/config", "b/.git/config")
+// A path that is deleted between the scan and the mount does not keep a box from
+// starting.
+func TestDeletedCoverDoesNotStopTheLaunch(t *testing.T) {
+	l := newLauncher(t, Config{Transport: socketTransport})
+	dir := makeFiles(t, "a/.git/config", "b/.git/config")
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := sandbox.Spec{Workspace: dir, Protect: gits}
+	spec := sandbox.Spec{Workspace: dir, Protect: envrc}
 	p, err := l.plan(t.Context(), e, "gone", spec)
 	if err != nil || len(p.request.Covers) != 6 {
 		t.Fatal(p, err)
@@ -208,26 +209,26 @@ func TestCoverThatIsGone(t *testing.T) {
 	}
 }
 
-// Where a workspace is a work tree of a repository that lies elsewhere, start says
-// that git does not work, and what it names helps.
-func TestWorkTreeOfARepositoryElsewhere(t *testing.T) {
-	dir := wired(t)
+// In a work tree whose repository lies elsewhere start notes that git does not work,
+// and its hint helps.
+func TestWorkTreeOfARepositoryElsewhereIsNoted(t *testing.T) {
+	dir := nestedRepositories(t)
 	tree := filepath.Join(dir, "tree")
-	l := launcher(t, Config{Transport: socketTransport})
+	l := newLauncher(t, Config{Transport: socketTransport})
 	log := func(spec sandbox.Spec) (notes string, code int) {
 		b := launch(t, l, spec)
 		_, code = sh(t, b, greet(t, b), "git log --oneline && git status --short && git diff")
 		return strings.Join(b.Place().Notes, " "), code
 	}
 	repo := filepath.Join(dir, ".git")
-	notes, code := log(sandbox.Spec{Workspace: tree, Protect: gits})
+	notes, code := log(sandbox.Spec{Workspace: tree, Protect: envrc})
 	if want := `source and target ` + repo + `, mode "ro"`; code == 0 || !strings.Contains(notes, "Git does not work") || !strings.Contains(notes, want) {
 		t.Errorf("exit %d, %s", code, notes)
 	}
-	if notes, code := log(sandbox.Spec{Workspace: tree, Protect: gits, Mounts: []sandbox.Mount{{Source: repo, Target: repo}}}); code != 0 || strings.Contains(notes, "Git does not") {
+	if notes, code := log(sandbox.Spec{Workspace: tree, Protect: envrc, Mounts: []sandbox.Mount{{Source: repo, Target: repo}}}); code != 0 || strings.Contains(notes, "Git does not") {
 		t.Errorf("with the mount: exit %d, %s", code, notes)
 	}
-	if notes, code := log(sandbox.Spec{Workspace: dir, Protect: gits}); code != 0 || strings.Contains(notes, "Git does not") {
+	if notes, code := log(sandbox.Spec{Workspace: dir, Protect: envrc}); code != 0 || strings.Contains(notes, "Git does not") {
 		t.Errorf("of the repository itself: exit %d, %s", code, notes)
 	}
 }

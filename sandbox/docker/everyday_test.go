@@ -8,7 +8,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
-// ordinary is what people do all day, in the order in which they do it.
+// ordinary are common tasks, in a common order.
 var ordinary = []struct{ name, cmd, stdout string }{
 	{"who am I", `whoami; id -un; echo ~ "$HOME" "$USER"; pwd`, "agent\nagent\n/home/agent /home/agent agent\n/workspace\n"},
 	{"a C program in /tmp", `cd /tmp && printf '#include <stdio.h>\nint main(void) { puts("built"); }\n' > a.c && gcc -o a a.c && ./a`, "built\n"},
@@ -20,7 +20,7 @@ var ordinary = []struct{ name, cmd, stdout string }{
 	{"scripts run from the workspace", `printf '#!/bin/sh\necho ran\n' > s && chmod +x s && ./s`, "ran\n"},
 }
 
-// larger is what the large image is for.
+// larger are tasks that need the large image.
 var larger = []struct{ name, cmd, stdout string }{
 	{"go test", `mkdir m && cd m && go mod init m 2>/dev/null && printf 'package m\nimport "testing"\nfunc TestX(t *testing.T) {}\n' > m_test.go && go test . | cut -f1`, "ok  \n"},
 	{"npm", `mkdir n && cd n && npm init -y >/dev/null && node -p 'require("./package.json").name'`, "n\n"},
@@ -28,21 +28,21 @@ var larger = []struct{ name, cmd, stdout string }{
 	{"numbers and documents", `python3 -c 'import numpy, pandas, matplotlib, openpyxl, xlsxwriter, PIL, reportlab, yaml, docx, pypdf; print("imported")'`, "imported\n"},
 }
 
-// TestOrdinaryWork does in a default box what a user would do on their machine.
+// TestOrdinaryWork runs common tasks in a default box.
 func TestOrdinaryWork(t *testing.T) {
-	work(t, sandbox.Spec{}, ordinary)
+	doWork(t, sandbox.Spec{}, ordinary)
 }
 
 func TestOrdinaryWorkInTheLargeImage(t *testing.T) {
 	weekly.Only(t)
-	work(t, sandbox.Spec{Image: "warmbox/sandbox:full"}, append(ordinary, larger...))
+	doWork(t, sandbox.Spec{Image: "warmbox/sandbox:full"}, append(ordinary, larger...))
 }
 
-func work(t *testing.T, spec sandbox.Spec, list []struct{ name, cmd, stdout string }) {
+func doWork(t *testing.T, spec sandbox.Spec, list []struct{ name, cmd, stdout string }) {
 	workspace := t.TempDir()
 	spec.Workspace = workspace
 	makeWritable(workspace, 1000, 1000)
-	m := boxtest.Manager(t, launcher(t, Config{}), spec)
+	m := boxtest.Manager(t, newLauncher(t, Config{}), spec)
 	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)

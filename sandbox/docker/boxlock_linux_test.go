@@ -11,10 +11,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// Of several programs that ask for a name at once one has the box: it is started
-// once, and later given back to one. The others are told who has it.
-func TestOneProgramHasAName(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
+// Of several processes that ask for a name at once one gets the box: the first starts
+// it, and a later one reattaches it. The others learn which process has it.
+func TestOneProcessHoldsAName(t *testing.T) {
+	l := newLauncher(t, Config{Transport: socketTransport})
 	ask := func() (m *sandbox.Manager, box *sandbox.Box, reused bool) {
 		t.Helper()
 		type answer struct {
@@ -27,7 +27,7 @@ func TestOneProgramHasAName(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range answers {
 			a := &answers[i]
-			a.m = boxtest.Manager(t, neighbour(t, l), sandbox.Spec{})
+			a.m = boxtest.Manager(t, otherProcess(t, l), sandbox.Spec{})
 			all.Go(func() {
 				a.box, a.reused, a.err = a.m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{Name: "dev", Persistent: true})
 			})
@@ -36,17 +36,17 @@ func TestOneProgramHasAName(t *testing.T) {
 		for _, a := range answers {
 			switch {
 			case a.err != nil:
-				if !told(a.err, sandbox.InvalidArgument, `"dev" is taken: another warmbox (process `+strconv.Itoa(os.Getpid())+", box b-") {
+				if !isError(a.err, sandbox.InvalidArgument, `"dev" is taken: another warmbox (process `+strconv.Itoa(os.Getpid())+", box b-") {
 					t.Error(a.err)
 				}
 			case box != nil:
-				t.Errorf("two have it: %s and %s", box.ID, a.box.ID)
+				t.Errorf("two processes have it: %s and %s", box.ID, a.box.ID)
 			default:
 				m, box, reused = a.m, a.box, a.reused
 			}
 		}
 		if box == nil {
-			t.Fatal("nobody has it")
+			t.Fatal("no process has it")
 		}
 		return m, box, reused
 	}
@@ -65,12 +65,13 @@ func TestOneProgramHasAName(t *testing.T) {
 	if err := m.Stop(sandbox.Owner{Principal: "me"}, again.ID); err != nil {
 		t.Error(err)
 	}
-	nothingKept(t, l)
+	noLocksLeft(t, l)
 }
 
-// A name is of an owner and an engine, and free again when its program is killed.
-func TestNamesAreFreed(t *testing.T) {
-	l := launcher(t, Config{})
+// The lock of a name is for one principal and one engine, and is free again when its
+// process is killed.
+func TestNamesAreReleased(t *testing.T) {
+	l := newLauncher(t, Config{})
 	e := &engine{endpoint: endpoint{Host: "one"}}
 	take := func(e *engine, owner, name string) (*lock, error) {
 		return l.dirs.lockName(t.Context(), e, "b-x", sandbox.Persistent{Principal: owner, Name: name})
@@ -91,7 +92,7 @@ func TestNamesAreFreed(t *testing.T) {
 			t.Errorf("%+v: %v", k, err)
 			continue
 		}
-		other.release() // its program is killed
+		other.release() // as the kernel does for a killed process
 	}
 	if err := held.release(); err != nil {
 		t.Error(err)

@@ -19,8 +19,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// swap puts a program of the test in the agent's place on a path.
-func swap(t *testing.T, l *Launcher, path, mode string) {
+// replaceAgent installs a program of the test in the place of the agent for a
+// transport.
+func replaceAgent(t *testing.T, l *Launcher, path, mode string) {
 	t.Helper()
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
@@ -42,9 +43,9 @@ func swap(t *testing.T, l *Launcher, path, mode string) {
 	l.agents.installed[agentKey(path, e, img.Architecture)] = agent{Source: dir}
 }
 
-func TestSilentSocketFallsBackToRelayAndIsRemembered(t *testing.T) {
-	l := launcher(t, Config{})
-	swap(t, l, socketTransport, "silent")
+func TestFailedSocketFallsBackToRelayAndIsRemembered(t *testing.T) {
+	l := newLauncher(t, Config{})
+	replaceAgent(t, l, socketTransport, "silent")
 	begun := time.Now()
 	b := launch(t, l, sandbox.Spec{})
 	t.Logf("launched after %v", time.Since(begun))
@@ -61,7 +62,7 @@ func TestSilentSocketFallsBackToRelayAndIsRemembered(t *testing.T) {
 }
 
 func TestWorkingSocketIsRemembered(t *testing.T) {
-	l := launcher(t, Config{})
+	l := newLauncher(t, Config{})
 	b := launch(t, l, sandbox.Spec{})
 	if got := b.Place(); got.Path != socketTransport || got.Heartbeat {
 		t.Skipf("this engine's boxes are reached by %s", got.Path)
@@ -73,9 +74,9 @@ func TestWorkingSocketIsRemembered(t *testing.T) {
 	}
 }
 
-func TestStrangersDoNotPassForTheAgent(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
-	swap(t, l, socketTransport, "crowded")
+func TestOnlyPID1PassesForTheAgent(t *testing.T) {
+	l := newLauncher(t, Config{Transport: socketTransport})
+	replaceAgent(t, l, socketTransport, "crowd")
 	b := launch(t, l, sandbox.Spec{})
 	io.WriteString(b, "!")
 	line, err := bufio.NewReader(b).ReadString('\n')
@@ -84,11 +85,11 @@ func TestStrangersDoNotPassForTheAgent(t *testing.T) {
 	}
 }
 
-func TestBoxThatEndsEarlySaysWhy(t *testing.T) {
+func TestEarlyEndReportsExitCodeAndStderr(t *testing.T) {
 	for _, path := range []string{socketTransport, relayTransport} {
 		t.Run(path, func(t *testing.T) {
-			l := launcher(t, Config{Transport: path})
-			swap(t, l, path, "crash")
+			l := newLauncher(t, Config{Transport: path})
+			replaceAgent(t, l, path, "crash")
 			ended := endOf(t, l)
 			if ended.ExitCode != 3 || !strings.HasPrefix(ended.Stderr, "line 11\n") || !strings.HasSuffix(ended.Stderr, "line 60") {
 				t.Errorf("got exit %d, %q, want 3 and lines 11 to 60", ended.ExitCode, ended.Stderr)
@@ -101,19 +102,19 @@ func TestBoxThatEndsEarlySaysWhy(t *testing.T) {
 func endOf(t *testing.T, l *Launcher) *sandbox.EndedError {
 	t.Helper()
 	stream, err := l.Launch(t.Context(), "early", sandbox.Spec{})
-	if err == nil { // the relay was there sooner than the end
+	if err == nil { // the relay connected before the end
 		defer stream.Close()
 		_, err = stream.Read(make([]byte, 1))
 	}
 	ended, ok := errors.AsType[*sandbox.EndedError](err)
 	if !ok {
-		t.Fatalf("got %v, want the box's end", err)
+		t.Fatalf("got %v, want the end of the box", err)
 	}
 	return ended
 }
 
-func TestBoxThatIsKilledLaterSaysSo(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+func TestKilledBoxReportsItsExitCode(t *testing.T) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
 		if err := b.engine.ContainerKill(t.Context(), b.container, "KILL"); err != nil {
@@ -127,7 +128,7 @@ func TestBoxThatIsKilledLaterSaysSo(t *testing.T) {
 }
 
 func TestCloseIsIdempotentAndWakesReaders(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		b := launch(t, l, sandbox.Spec{})
 		read := make(chan error)
 		go func() {
@@ -149,9 +150,9 @@ func TestCloseIsIdempotentAndWakesReaders(t *testing.T) {
 	})
 }
 
-func TestGivenUpLaunchLeavesNothing(t *testing.T) {
-	l := launcher(t, Config{Transport: socketTransport})
-	swap(t, l, socketTransport, "silent")
+func TestCanceledLaunchLeavesNothing(t *testing.T) {
+	l := newLauncher(t, Config{Transport: socketTransport})
+	replaceAgent(t, l, socketTransport, "silent")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
@@ -161,14 +162,14 @@ func TestGivenUpLaunchLeavesNothing(t *testing.T) {
 			}
 		}
 	}()
-	if _, err := l.Launch(ctx, "given-up", sandbox.Spec{}); !errors.Is(err, context.Canceled) {
+	if _, err := l.Launch(ctx, "canceled", sandbox.Spec{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was canceled", err)
 	}
 }
 
 func TestCommandsCannotReachTheStream(t *testing.T) {
 	t.Run(socketTransport, func(t *testing.T) {
-		l := launcher(t, Config{Transport: socketTransport})
+		l := newLauncher(t, Config{Transport: socketTransport})
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
 		out, _ := sh(t, b, r, `ls -A /run/warmbox; touch /run/warmbox/agent.sock; rm -rf /run/warmbox 2>&1; cat /opt/warmbox/agent 2>/dev/null | wc -c`)
@@ -177,7 +178,7 @@ func TestCommandsCannotReachTheStream(t *testing.T) {
 		}
 	})
 	t.Run(relayTransport, func(t *testing.T) {
-		l := launcher(t, Config{Transport: relayTransport})
+		l := newLauncher(t, Config{Transport: relayTransport})
 		b := launch(t, l, sandbox.Spec{})
 		r := greet(t, b)
 		out, _ := sh(t, b, r, `python3 -c '`+dialAbstract+`'
@@ -204,15 +205,15 @@ s = socket.socket(socket.AF_UNIX)
 s.connect(chr(0) + "warmbox")
 print("connected, read", s.recv(1))`
 
-// Before the relay comes the agent listens. Nothing of a box runs then, but if
-// it did it would be turned away.
-func TestListeningAgentTurnsStrangersAway(t *testing.T) {
-	l := launcher(t, Config{Transport: relayTransport})
+// The agent listens before the relay connects. No command runs then, and one that did
+// would be refused.
+func TestListeningAgentRefusesOtherUsers(t *testing.T) {
+	l := newLauncher(t, Config{Transport: relayTransport})
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := l.plan(t.Context(), e, "stranger", sandbox.Spec{})
+	p, err := l.plan(t.Context(), e, "other-user", sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 		out = string(text)
 	}
 	if out != "connected, read b''\n" {
-		t.Errorf("the agent said to a stranger: %q", out)
+		t.Errorf("the agent sent another user: %q", out)
 	}
 	if err := b.relay(t.Context(), c.relayUser()); err != nil {
 		t.Fatal(err)
@@ -252,9 +253,9 @@ func TestListeningAgentTurnsStrangersAway(t *testing.T) {
 	greet(t, b)
 }
 
-// A relay that finds nobody listening yet is tried again, and what was said to
-// it is said again.
-func TestRelayIsTriedAgainUntilTheAgentSpeaks(t *testing.T) {
+// A relay whose exec fails because the agent does not listen yet runs another, and
+// repeats what was written.
+func TestRelayRetriesUntilTheAgentAnswers(t *testing.T) {
 	var calls int
 	heard := make(chan string, 1)
 	exec := func(context.Context) (*rawConn, error) {
@@ -284,8 +285,8 @@ func TestRelayIsTriedAgainUntilTheAgentSpeaks(t *testing.T) {
 	}
 }
 
-func TestOtherUsersGetAName(t *testing.T) {
-	l := launcher(t, Config{})
+func TestUnknownUserGetsAName(t *testing.T) {
+	l := newLauncher(t, Config{})
 	b := launch(t, l, sandbox.Spec{User: "4321:4322", Env: nil})
 	r := greet(t, b)
 	out, _ := sh(t, b, r, `id; touch ~/x "$TMPDIR/x" && stat -c %u:%g ~/x; touch /workspace/x && echo writable; rm /workspace/x; whoami`)
@@ -296,7 +297,7 @@ func TestOtherUsersGetAName(t *testing.T) {
 }
 
 func TestNamedWorkspaceIsItsOwners(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		dir := t.TempDir()
 		if err := os.Chown(dir, 1234, 1235); err != nil {
 			t.Skip(err)
@@ -313,7 +314,7 @@ func TestNamedWorkspaceIsItsOwners(t *testing.T) {
 }
 
 func TestReadOnlyWorkspace(t *testing.T) {
-	l := launcher(t, Config{})
+	l := newLauncher(t, Config{})
 	dir := t.TempDir()
 	b := launch(t, l, sandbox.Spec{Workspace: dir, ReadOnly: true})
 	r := greet(t, b)
@@ -322,8 +323,8 @@ func TestReadOnlyWorkspace(t *testing.T) {
 	}
 }
 
-func TestOwnWorkspaceIsKeptIfUsed(t *testing.T) {
-	l := launcher(t, Config{})
+func TestUsedWorkspaceOutlivesItsBox(t *testing.T) {
+	l := newLauncher(t, Config{})
 	b := launch(t, l, sandbox.Spec{})
 	r := greet(t, b)
 	sh(t, b, r, "echo work >result")
@@ -337,9 +338,9 @@ func TestOwnWorkspaceIsKeptIfUsed(t *testing.T) {
 	os.RemoveAll(filepath.Dir(file))
 }
 
-// An engine that cannot see our files still gives a box, all of it in volumes.
-func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
-	l := launcher(t, Config{Transport: relayTransport})
+// A box on an engine that does not see our files has all of it in volumes.
+func TestEngineThatSeesOtherFilesGetsVolumes(t *testing.T) {
+	l := newLauncher(t, Config{Transport: relayTransport})
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +349,7 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 		t.Run(fmt.Sprintf("named=%v", named), func(t *testing.T) {
 			spec := sandbox.Spec{}
 			if named {
-				spec.Workspace = lay(t)
+				spec.Workspace = makeFiles(t)
 			}
 			p, err := l.plan(t.Context(), e, "blind", spec)
 			if err != nil {
@@ -361,7 +362,7 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 			}
 			if named {
 				if p.withoutHost() {
-					t.Error("a named workspace was given up")
+					t.Error("a named workspace was removed from the plan")
 				}
 				if e, ok := errors.AsType[*sandbox.Error](explainNotVisible(err, p)); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, spec.Workspace) {
 					t.Errorf("got %v", err)
@@ -369,14 +370,14 @@ func TestEngineWithOtherFilesGetsVolumes(t *testing.T) {
 				return
 			}
 			if !p.withoutHost() {
-				t.Fatal("the box's own workspace cannot be given up")
+				t.Fatal("the box's own workspace was not removed from the plan")
 			}
 			b, err := l.start(t.Context(), e, p, relayTransport)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			made := anonymous(t, b)
+			made := anonymousVolumes(t, b)
 			r := greet(t, b)
 			if out, code := sh(t, b, r, "touch x && stat -c %u . && pwd"); out != "1000\n/home/agent/workspace\n" || code != 0 {
 				t.Errorf("got %q, exit %d", out, code)

@@ -14,10 +14,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// TestMemoryThatNoProcessHolds fills all that stays in memory when processes have
-// ended, and then has half of the box's memory left.
+// TestMemoryThatNoProcessHolds fills all memory that outlives processes, and checks
+// that half of the box's memory is left.
 func TestMemoryThatNoProcessHolds(t *testing.T) {
-	l := launcher(t, Config{})
+	l := newLauncher(t, Config{})
 	b := launch(t, l, sandbox.Spec{Memory: 256 << 20})
 	r := greet(t, b)
 	const fill = `
@@ -35,8 +35,9 @@ echo $((n * 4 + $(du -sm /tmp | cut -f1) + $(du -sm /dev/shm | cut -f1))) $(cat 
 	}
 }
 
-// TestBoundsOfMemoryAreHalf does the sums.
-func TestBoundsOfMemoryAreHalf(t *testing.T) {
+// The limits of /tmp, /dev/shm and System V come to half of the memory at most, for
+// every size.
+func TestMemoryThatCannotBeFreedIsHalfAtMost(t *testing.T) {
 	for memory := int64(16 << 20); memory < 64<<30; memory += memory / 3 {
 		for _, tmp := range []int64{1 << 20, min(defaultTmp, maxTmp(memory)), maxTmp(memory)} {
 			c := limits{Memory: memory, Tmp: min(tmp, maxTmp(memory))}
@@ -49,9 +50,9 @@ func TestBoundsOfMemoryAreHalf(t *testing.T) {
 	}
 }
 
-// TestEngineThatRefusesSysctls has boxes all the same, and says what they lack.
-func TestEngineThatRefusesSysctls(t *testing.T) {
-	l := launcher(t, Config{})
+// Boxes start on an engine that refuses sysctls, with a note about what they lack.
+func TestEngineThatRefusesSysctlsGetsNone(t *testing.T) {
+	l := newLauncher(t, Config{})
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -85,10 +86,10 @@ func TestEngineThatRefusesSysctls(t *testing.T) {
 	}
 }
 
-// TestLargeTmpIsClamped says what differs from what was asked for, and nothing where
-// nobody asked.
-func TestLargeTmpIsClamped(t *testing.T) {
-	l := launcher(t, Config{})
+// A note says that /tmp is smaller than the spec says, and none if the spec says
+// nothing.
+func TestLargeTmpIsClampedAndNoted(t *testing.T) {
+	l := newLauncher(t, Config{})
 	for _, c := range []struct {
 		tmp  int64
 		note string
@@ -106,10 +107,10 @@ func TestLargeTmpIsClamped(t *testing.T) {
 	}
 }
 
-// TestBoxThatRanOutOfMemorySaysSo ends a box by its first process, just after its
-// memory was used up, and another one where it was not.
-func TestBoxThatRanOutOfMemorySaysSo(t *testing.T) {
-	l := launcher(t, Config{})
+// A box whose first process is killed just after its memory was used up says so, and
+// another does not.
+func TestEndReportsThatMemoryWasUsedUp(t *testing.T) {
+	l := newLauncher(t, Config{})
 	for _, memory := range []bool{true, false} {
 		b := launch(t, l, sandbox.Spec{Memory: 64 << 20})
 		r := greet(t, b)

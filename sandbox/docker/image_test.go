@@ -19,10 +19,10 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest"
 )
 
-// TestPull has the engine pull an image from a registry of our own, which it
-// reaches on the loopback: once, with progress, and never again.
+// TestPull has the engine pull an image from a registry of the test, which it reaches
+// on the loopback: once, with progress, and not again.
 func TestPull(t *testing.T) {
-	e := need(t)
+	e := requireEngine(t)
 	var asked atomic.Int32
 	images := registry.New(registry.Logger(log.New(writerFunc(func(line string) {
 		if strings.Contains(line, "GET") && strings.Contains(line, "/manifests/") || strings.Contains(line, "HEAD") {
@@ -35,7 +35,7 @@ func TestPull(t *testing.T) {
 	push(t, e.Client, ref)
 
 	var progress []string
-	m := boxtest.Manager(t, launcher(t, Config{}), sandbox.Spec{Image: DefaultImage})
+	m := boxtest.Manager(t, newLauncher(t, Config{}), sandbox.Spec{Image: DefaultImage})
 	m.Images = []string{"127.0.0.1:*/acme/*"}
 	request := sandbox.Request{Image: ref, Progress: func(line string) { progress = append(progress, line) }}
 	start := func() {
@@ -60,7 +60,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// push puts a small image into a registry, and takes it away from the engine.
+// push pushes a small image to a registry, and removes it from the engine.
 func push(t *testing.T, c *client.Client, ref string) {
 	t.Helper()
 	forget := func() { c.ImageRemove(context.Background(), ref, image.RemoveOptions{PruneChildren: true}) }
@@ -72,7 +72,7 @@ func push(t *testing.T, c *client.Client, ref string) {
 	done(t)(c.ImagePush(t.Context(), ref, image.PushOptions{RegistryAuth: "e30="})) // "{}"
 }
 
-// done waits for the end of what an engine does.
+// done reads an engine's report to its end.
 func done(t *testing.T) func(io.ReadCloser, error) {
 	return func(body io.ReadCloser, err error) {
 		t.Helper()
@@ -86,7 +86,7 @@ func done(t *testing.T) func(io.ReadCloser, error) {
 	}
 }
 
-// writerFunc is a writer of lines.
+// A writerFunc is a writer of lines.
 type writerFunc func(line string)
 
 func (f writerFunc) Write(p []byte) (int, error) {

@@ -16,14 +16,14 @@ import (
 	"github.com/warmbox/warmbox/sandbox/hostpath"
 )
 
-// A racer replaces something of the host after a launch has judged it, and before
+// A replacer replaces a path of the host after a launch has checked it, and before
 // the engine mounts it.
-type racer struct {
+type replacer struct {
 	*Launcher
 	race func() error
 }
 
-func (r racer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
+func (r replacer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
 	e, err := r.connector.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -39,20 +39,20 @@ func (r racer) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.Rea
 	return r.start(ctx, e, p, r.config.Transport)
 }
 
-// TestPathReplacedWhileItIsMounted: the engine follows what is there by then, and
-// the box is ended before its first command.
-func TestPathReplacedWhileItIsMounted(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+// The engine mounts what a path leads to by then, and the box ends before its first
+// command.
+func TestPathReplacedBeforeItsMountEndsTheBox(t *testing.T) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		for _, name := range []string{"workspace", "mount", "file"} {
 			t.Run(name, func(t *testing.T) {
-				dir, other := lay(t, "p/workspace/x", "p/mount/x", "p/file"), lay(t, "workspace/key", "mount/key", "file")
+				dir, other := makeFiles(t, "p/workspace/x", "p/mount/x", "p/file"), makeFiles(t, "workspace/key", "mount/key", "file")
 				at := filepath.Join(dir, "p", name)
 				spec := sandbox.Spec{Workspace: filepath.Join(dir, "p", "workspace"), Mounts: []sandbox.Mount{
 					{Source: filepath.Join(dir, "p", "mount"), Target: "/home/agent/go/pkg/mod", Writable: true},
 					{Source: filepath.Join(dir, "p", "file"), Target: "/skills/file"},
 				}}
 				race := func() error { return nil }
-				m := boxtest.Manager(t, racer{l, func() error { return race() }}, spec)
+				m := boxtest.Manager(t, replacer{l, func() error { return race() }}, spec)
 				box, _, err := m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
 				if err != nil {
 					t.Fatal(err)
@@ -62,7 +62,7 @@ func TestPathReplacedWhileItIsMounted(t *testing.T) {
 					return errors.Join(os.Rename(at, at+".old"), os.Symlink(filepath.Join(other, name), at))
 				}
 				_, _, err = m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
-				if !told(err, sandbox.InvalidArgument, "ended before its first command") || !strings.Contains(err.Error(), at) {
+				if !isError(err, sandbox.InvalidArgument, "ended before its first command") || !strings.Contains(err.Error(), at) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -70,14 +70,14 @@ func TestPathReplacedWhileItIsMounted(t *testing.T) {
 	})
 }
 
-// TestMountsThatOtherServersWrite: programs of one user know what each other's boxes
-// can write, and a mount of that is refused.
-func TestMountsThatOtherServersWrite(t *testing.T) {
-	top := hostpath.Real(lay(t, "work/lib/x", "kept/lib/x", "lib/x"))
+// Processes of one user know what each other's boxes can write, and refuse a mount of
+// it.
+func TestMountsThatOtherProcessesWriteAreRefused(t *testing.T) {
+	top := hostpath.Real(makeFiles(t, "work/lib/x", "persistent/lib/x", "lib/x"))
 	in := func(name string) string { return filepath.Join(top, name) }
-	one := launcher(t, Config{Writable: []string{in("work")}})
+	one := newLauncher(t, Config{Writable: []string{in("work")}})
 	launch(t, one, sandbox.Spec{Workspace: in("work")})
-	two := launcher(t, Config{StateDir: one.config.StateDir})
+	two := newLauncher(t, Config{StateDir: one.config.StateDir})
 	guard := new(hostpath.Guard)
 	tries := func(name string) error {
 		if _, err := guard.Mount(in(name), false); err != nil {
@@ -90,27 +90,27 @@ func TestMountsThatOtherServersWrite(t *testing.T) {
 		return err
 	}
 	if err := tries("lib"); err != nil {
-		t.Errorf("what nobody writes: %v", err)
+		t.Errorf("what no box writes: %v", err)
 	}
-	if err := tries("work/lib"); !told(err, sandbox.InvalidArgument, "boxes of another server can write "+in("work")) {
+	if err := tries("work/lib"); !isError(err, sandbox.InvalidArgument, "boxes of another server can write "+in("work")) {
 		t.Errorf("what a living server's boxes write: %v", err)
 	}
-	// A kept box goes on writing when its program has ended.
-	three := neighbour(t, one)
-	kept, err := three.Launch(t.Context(), "kept", sandbox.Spec{Workspace: in("kept"), Persistent: &sandbox.Persistent{Name: "n", Principal: "o", ReattachTimeout: time.Hour}})
+	// A persistent box can write after its process has ended.
+	three := otherProcess(t, one)
+	box, err := three.Launch(t.Context(), "persistent", sandbox.Spec{Workspace: in("persistent"), Persistent: &sandbox.Persistent{Name: "n", Principal: "o", ReattachTimeout: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tries("kept/lib"); !told(err, sandbox.InvalidArgument, "boxes of another server can write "+in("kept")) {
-		t.Errorf("what a kept box writes: %v", err)
+	if err := tries("persistent/lib"); !isError(err, sandbox.InvalidArgument, "boxes of another server can write "+in("persistent")) {
+		t.Errorf("what a persistent box writes: %v", err)
 	}
-	if err := kept.Close(); err != nil {
+	if err := box.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := tries("kept/lib"); err != nil {
-		t.Errorf("when that is gone: %v", err)
+	if err := tries("persistent/lib"); err != nil {
+		t.Errorf("when the box is gone: %v", err)
 	}
-	// A link that a box made outlives its server.
+	// A symbolic link that a box made outlives its server.
 	if err := one.Close(); err != nil {
 		t.Error(err)
 	}

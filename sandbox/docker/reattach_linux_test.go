@@ -16,8 +16,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-// A cutter is a launcher whose newest stream a test can cut as a fault does: both
-// ends learn that it is gone, and nobody has closed the box.
+// A cutter is a launcher whose newest stream a test can break as a fault does: both
+// ends see that, and no call has closed the box.
 type cutter struct {
 	*Launcher
 
@@ -26,14 +26,14 @@ type cutter struct {
 }
 
 func (c *cutter) Launch(ctx context.Context, id string, spec sandbox.Spec) (io.ReadWriteCloser, error) {
-	return c.note(c.Launcher.Launch(ctx, id, spec))
+	return c.record(c.Launcher.Launch(ctx, id, spec))
 }
 
 func (c *cutter) Reattach(ctx context.Context, k sandbox.Detached) (io.ReadWriteCloser, error) {
-	return c.note(c.Launcher.Reattach(ctx, k))
+	return c.record(c.Launcher.Reattach(ctx, k))
 }
 
-func (c *cutter) note(stream io.ReadWriteCloser, err error) (io.ReadWriteCloser, error) {
+func (c *cutter) record(stream io.ReadWriteCloser, err error) (io.ReadWriteCloser, error) {
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *cutter) cut() {
 	c.newest.stream.Close()
 }
 
-// A counting is a command in a kept box that prints numbers until it is told to
+// A counting is a command in a persistent box that prints numbers until it is told to
 // stop.
 type counting struct {
 	*testing.T
@@ -57,7 +57,7 @@ type counting struct {
 	run *sandbox.Run
 }
 
-func count(t *testing.T, l sandbox.Launcher) *counting {
+func startCounting(t *testing.T, l sandbox.Launcher) *counting {
 	t.Helper()
 	workspace := t.TempDir()
 	if err := os.Chmod(workspace, 0o777); err != nil {
@@ -94,14 +94,14 @@ func (c *counting) until(what string, ok func() bool) {
 	}
 }
 
-// back waits until the box is there again after its stream was cut.
-func (c *counting) back() {
+// awaitReattach waits until the box is reattached after its stream broke.
+func (c *counting) awaitReattach() {
 	c.Helper()
 	begun := time.Now()
 	select {
 	case <-c.run.Done():
 	case <-time.After(time.Minute):
-		c.Fatal("nobody notices that the stream is cut")
+		c.Fatal("the server does not notice the broken stream")
 	}
 	if e := c.run.Exit(); e.Status != sandbox.Running || e.Err == nil {
 		c.Errorf("meanwhile %+v", e)
@@ -114,7 +114,7 @@ func (c *counting) back() {
 		}
 		return back
 	})
-	c.Logf("back after %v", time.Since(begun).Round(time.Millisecond))
+	c.Logf("reattached after %v", time.Since(begun).Round(time.Millisecond))
 	run, err := c.m.Run(sandbox.Owner{Principal: "me"}, c.run.ID)
 	if err != nil {
 		c.Fatal(err)
@@ -122,8 +122,9 @@ func (c *counting) back() {
 	c.run = run
 }
 
-// ends sees that the command goes on to its end and that no line of it is missing.
-func (c *counting) ends() {
+// awaitEnd checks that the command continues to its end and that its log misses no
+// line.
+func (c *counting) awaitEnd() {
 	c.Helper()
 	<-c.exec("touch go").Over()
 	select {
@@ -148,56 +149,56 @@ func (c *counting) ends() {
 	c.Logf("%d lines", n)
 }
 
-// A kept box whose stream breaks while its server lives comes back, and what runs
-// in it never knows.
-func TestKeptBoxIsDialledAgain(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+// A server reattaches a persistent box whose stream breaks, and the command in it
+// continues.
+func TestBrokenStreamIsReattached(t *testing.T) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		cut := &cutter{Launcher: l}
-		c := count(t, cut)
+		c := startCounting(t, cut)
 		for range 3 {
 			cut.cut()
-			c.back()
+			c.awaitReattach()
 		}
-		c.ends()
+		c.awaitEnd()
 		if err := c.m.Stop(sandbox.Owner{Principal: "me"}, c.box.ID); err != nil {
 			t.Error(err)
 		}
-		nothingKept(t, l)
+		noLocksLeft(t, l)
 	})
 }
 
-// A kept box comes back from an engine that hung for longer than its lease, and is
-// lost for good with one that was started anew and takes its containers along.
-func TestKeptBoxAndItsEngine(t *testing.T) {
-	need(t)
+// A persistent box is reattached after its engine hung for longer than the lease, and
+// is lost after a restart of an engine that ends its containers.
+func TestReattachAfterEngineFaults(t *testing.T) {
+	requireEngine(t)
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
 	t.Setenv("DOCKER_HOST", e.Host)
-	paths(t, func(t *testing.T, l *Launcher) {
-		c := count(t, l)
+	eachTransport(t, func(t *testing.T, l *Launcher) {
+		c := startCounting(t, l)
 		if l.config.Transport == relayTransport {
 			e.Pause()
 			<-c.run.Done()
-			if _, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID); !told(err, sandbox.DockerUnavailable, c.box.ID) {
+			if _, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID); !isError(err, sandbox.DockerUnavailable, c.box.ID) {
 				t.Errorf("while the engine hangs: %v", err)
 			}
 			e.Resume()
-			c.back()
+			c.awaitReattach()
 		}
 		e.Restart()
-		c.lost()
-		nothingKept(t, l)
+		c.awaitLoss()
+		noLocksLeft(t, l)
 	})
 }
 
-// Who waits for a command on a relay hears in time that the engine hangs. The
-// command is not lost by that.
-func TestSilentRelay(t *testing.T) {
-	need(t)
+// A call that waits for a command on a relay learns in time that the engine hangs.
+// The command continues.
+func TestHangingEngineIsReportedToWaitingCalls(t *testing.T) {
+	requireEngine(t)
 	e := enginetest.Start(t, enginetest.Config{})
 	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
 	t.Setenv("DOCKER_HOST", e.Host)
-	m := boxtest.Manager(t, launcher(t, Config{Transport: relayTransport}), sandbox.Spec{})
+	m := boxtest.Manager(t, newLauncher(t, Config{Transport: relayTransport}), sandbox.Spec{})
 	box, _, err := m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
 	if err != nil {
 		t.Fatal(err)
@@ -230,20 +231,20 @@ func TestSilentRelay(t *testing.T) {
 	}
 }
 
-// told reports whether an error has a code and says something.
-func told(err error, code, text string) bool {
+// isError reports whether an error has a code and contains a text.
+func isError(err error, code, text string) bool {
 	e, ok := errors.AsType[*sandbox.Error](err)
 	return ok && e.Code == code && strings.Contains(e.Text, text)
 }
 
-// lost waits until the box is gone for good, and its command with it.
-func (c *counting) lost() {
+// awaitLoss waits until the box is gone, and its command with it.
+func (c *counting) awaitLoss() {
 	c.Helper()
 	c.until("end of the box", func() bool {
 		_, err := c.m.Box(sandbox.Owner{Principal: "me"}, c.box.ID)
-		return told(err, sandbox.BoxGone, "end")
+		return isError(err, sandbox.BoxGone, "end")
 	})
-	if r, err := c.m.Record(sandbox.Owner{Principal: "me"}, c.run.ID); err != nil || r.Exit.Status != sandbox.Lost || !told(r.Exit.Err, sandbox.BoxGone, "") {
+	if r, err := c.m.Record(sandbox.Owner{Principal: "me"}, c.run.ID); err != nil || r.Exit.Status != sandbox.Lost || !isError(r.Exit.Err, sandbox.BoxGone, "") {
 		c.Errorf("%+v, %v", r.Exit, err)
 	}
 }

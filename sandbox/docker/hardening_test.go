@@ -12,17 +12,17 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A control is one row of a list of what a container must be, and how the
-// engine's own words about a container show it.
+// A control is one row of a list of requirements for a container, with a check of
+// what the engine reports.
 type control struct {
 	name string
 	met  func(c *container.InspectResponse) bool
 }
 
-// cis is section 5 of the CIS Docker Benchmark 1.6, "Container Runtime". Left
-// out: 5.1 is about Swarm, 5.23 and 5.24 about exec, which only the relay uses,
-// without a capability; 5.27 wants a health check where our agent is one; 5.28
-// is the user's business.
+// cis is section 5 of the CIS Docker Benchmark 1.6, "Container Runtime". Missing: 5.1
+// is about Swarm, 5.23 and 5.24 about exec, which only the relay uses, without a
+// capability; 5.27 wants a health check in the place of our agent; 5.28 is up to the
+// user.
 var cis = []control{
 	{"5.2 AppArmor is not off", func(c *container.InspectResponse) bool { return c.AppArmorProfile != "unconfined" }},
 	{"5.3 SELinux is not off", func(c *container.InspectResponse) bool { return !hasOption(c, "label=disable") }},
@@ -70,8 +70,8 @@ var cis = []control{
 }
 
 // restricted is the profile of that name of Kubernetes' Pod Security Standards,
-// said of a container. It forbids directories of the host as volumes, which a
-// box must have: mountsOfABox says which.
+// applied to a container. It forbids directories of the host as volumes, which a box
+// must have: mountsOfABox lists them.
 var restricted = []control{
 	{"host namespaces", func(c *container.InspectResponse) bool {
 		return !c.HostConfig.NetworkMode.IsHost() && !c.HostConfig.PidMode.IsHost() && !c.HostConfig.IpcMode.IsHost()
@@ -85,8 +85,8 @@ var restricted = []control{
 		return slices.Contains(c.HostConfig.MaskedPaths, "/proc/kcore") && slices.Contains(c.HostConfig.ReadonlyPaths, "/proc/sys")
 	}},
 	{"seccomp", withSeccomp},
-	// Kubernetes does not know those that bound the box's own System V IPC, all below
-	// what the kernel has by itself.
+	// Kubernetes does not list those that limit the box's own System V IPC, all below
+	// the kernel's defaults.
 	{"sysctls", func(c *container.InspectResponse) bool {
 		for name := range c.HostConfig.Sysctls {
 			if name != "kernel.shmall" && name != "kernel.msgmni" && name != "kernel.sem" {
@@ -103,7 +103,7 @@ var restricted = []control{
 	}},
 }
 
-// further is what neither list asks for and a box has.
+// further are requirements of our own.
 var further = []control{
 	{"no log of the engine's", func(c *container.InspectResponse) bool { return c.HostConfig.LogConfig.Type == "none" }},
 	{"no terminal and no input", func(c *container.InspectResponse) bool { return !c.Config.Tty && !c.Config.OpenStdin }},
@@ -131,15 +131,15 @@ func hasOption(c *container.InspectResponse, prefix string) bool {
 	return slices.ContainsFunc(c.HostConfig.SecurityOpt, func(o string) bool { return strings.HasPrefix(o, prefix) })
 }
 
-// mountsOfABox says which mounts a box has on each path, and whether commands
-// may write there.
+// mountsOfABox are the mounts of a box for each transport, with those that commands
+// can write.
 var mountsOfABox = map[string][]string{
 	socketTransport: {"bind /opt/warmbox", "bind /run/warmbox", "bind /workspace rw", "volume /home rw"},
 	relayTransport:  {"bind /workspace rw", "volume /home rw", "volume /opt/warmbox"},
 }
 
 func TestBoxMeetsTheBenchmarks(t *testing.T) {
-	paths(t, func(t *testing.T, l *Launcher) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		b := launch(t, l, sandbox.Spec{})
 		c, err := b.engine.ContainerInspect(t.Context(), b.container)
 		if err != nil {
@@ -170,10 +170,10 @@ func TestBoxMeetsTheBenchmarks(t *testing.T) {
 	})
 }
 
-// The rows see what they are about: a container as docker run makes it fails
-// those that matter most.
-func TestBenchmarksSeeAPlainContainer(t *testing.T) {
-	e := need(t)
+// A container with docker run's defaults fails the rows that matter most: so the
+// checks check something.
+func TestBenchmarksFailForAPlainContainer(t *testing.T) {
+	e := requireEngine(t)
 	made, err := e.create(t.Context(), &container.Config{Image: DefaultImage, User: "root"}, &container.HostConfig{})
 	if err != nil {
 		t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// malicious is an image that tries all that an image can: to choose what runs
-// first and as whom, to get code into the agent, to look like a box of ours, and
-// to make a shell of its own of every command.
+// malicious is an image that tries all that an image can: to choose what runs first
+// and as whom, to load code into the agent, to look like a box of ours, and to
+// replace the shell of commands.
 const malicious = `FROM ` + DefaultImage + `
 USER root
 RUN printf '#include <fcntl.h>\n#include <unistd.h>\n__attribute__((constructor)) static void f(void) { if (getpid() == 1) close(open("/workspace/preloaded", O_CREAT, 0600)); }\n' >/evil.c \
@@ -41,7 +41,7 @@ USER root
 WORKDIR /evil-dir
 `
 
-// outcomes says what commands see in a box of that image.
+// outcomes are what commands see in a box of that image.
 var outcomes = []struct{ name, cmd, want string }{
 	{"user", `id -u; id -G; pwd`, "1000\n1000\n/workspace\n"},
 	{"environment", `env | grep -E 'PRELOAD|BASH_ENV|^ENV|PROMPT|SHELLOPTS|GODEBUG|evil'`, ""},
@@ -55,8 +55,8 @@ var outcomes = []struct{ name, cmd, want string }{
 
 func TestMaliciousImage(t *testing.T) {
 	const tag = "warmbox-test/malicious:latest"
-	buildImage(t, launcher(t, Config{}), tag, malicious)
-	paths(t, func(t *testing.T, l *Launcher) {
+	buildImage(t, newLauncher(t, Config{}), tag, malicious)
+	eachTransport(t, func(t *testing.T, l *Launcher) {
 		workspace := t.TempDir()
 		makeWritable(workspace, 1000, 1000)
 		b := launch(t, l, sandbox.Spec{Image: tag, Workspace: workspace})
@@ -97,7 +97,7 @@ func met(c *container.InspectResponse, list []control) bool {
 	return true
 }
 
-// sameLabels sees that what is found by labels is what the launcher said.
+// sameLabels checks that the labels of a box are those that the launcher set.
 func sameLabels(t *testing.T, l *Launcher, b *box, got map[string]string) {
 	t.Helper()
 	for name, want := range map[string]string{"box": b.id, "instance": l.instance.id, "agent": "", "keep": ""} {
@@ -113,9 +113,9 @@ func sameLabels(t *testing.T, l *Launcher, b *box, got map[string]string) {
 	}
 }
 
-// A link at a place that a box mounts at would have the mount lie elsewhere.
-func TestImagesWithLinksAtOurPlaces(t *testing.T) {
-	l := launcher(t, Config{})
+// A symbolic link at a mount point would move the mount.
+func TestImagesWithLinksAtOurPlacesAreRefused(t *testing.T) {
+	l := newLauncher(t, Config{})
 	for place, make := range map[string]string{
 		"/opt":         "rm -rf /opt && mkdir /tmp/o && ln -s /tmp/o /opt",
 		"/opt/warmbox": "ln -s /tmp/a/b /opt/warmbox",
@@ -150,9 +150,9 @@ func TestSearchPath(t *testing.T) {
 	}
 }
 
-// What was learnt by a version that looked at less is learnt again.
-func TestFactsOfOldFormAreForgotten(t *testing.T) {
-	l := launcher(t, Config{})
+// Facts that another version stored are learned again.
+func TestFactsOfAnOldFormAreLearnedAgain(t *testing.T) {
+	l := newLauncher(t, Config{})
 	launch(t, l, sandbox.Spec{}).Close()
 	files, err := filepath.Glob(filepath.Join(l.config.CacheDir, "images", "*.json"))
 	if err != nil || len(files) != 1 {
