@@ -22,12 +22,12 @@ type Config struct {
 	Args     []string // more for dockerd's command line, such as --live-restore
 }
 
-// An Engine is a dockerd of one test's.
+// An Engine is a dockerd for one test.
 type Engine struct {
 	Host     string // as in DOCKER_HOST
-	Dir      string // holds all that is the engine's
-	UID, GID int    // who runs the engine
-	First    int    // the host's number for the first user id that it maps, where it maps any
+	Dir      string // holds all files of the engine
+	UID, GID int    // of the user who runs the engine
+	First    int    // the first mapped user id on the host; 0 without a mapping
 
 	t          testing.TB
 	config     Config
@@ -37,26 +37,26 @@ type Engine struct {
 }
 
 const (
-	// patience bounds how long an engine may take to answer. It takes half a
-	// second on a machine with nothing else to do.
-	patience = 60 * time.Second
+	// startTime bounds the time in which an engine answers or ends. It takes half a
+	// second on an idle machine.
+	startTime = 60 * time.Second
 
-	// stranger is a user that every machine has and nobody works as: user ids
-	// are mapped for it, and engines without root run as it.
-	stranger = "daemon"
+	// mappedUser is a user that every machine has and no person works as. User ids are
+	// mapped for it, and rootless engines run as it.
+	mappedUser = "daemon"
 
-	// firstID begins the user ids that are mapped. It is beyond those of people
-	// and of what distributions hand out.
+	// firstID is the first of the mapped user ids. It is beyond those of people and of
+	// what distributions assign.
 	firstID = 3 << 20
 )
 
-// Start starts an engine, which ends with the test.
+// Start starts an engine that ends with the test.
 func Start(t testing.TB, c Config) *Engine {
 	t.Helper()
-	who := need(t, c)
+	who := require(t, c)
 	e := &Engine{t: t, config: c}
 	var err error
-	// Sockets lie in it, and their paths must be short.
+	// It contains sockets, whose paths must be short.
 	if e.Dir, err = os.MkdirTemp("", "wbengine"); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func Start(t testing.TB, c Config) *Engine {
 		e.First = firstID
 	}
 	e.Host = "unix://" + e.path("run/docker.sock")
-	if err := e.lay(); err != nil {
+	if err := e.createFiles(); err != nil {
 		t.Fatal(err)
 	}
 	if !c.Rootless {
@@ -80,9 +80,9 @@ func Start(t testing.TB, c Config) *Engine {
 	return e
 }
 
-// need skips a test where something is missing, or fails it where all must be
-// there, and returns the stranger.
-func need(t testing.TB, c Config) *user.User {
+// require skips a test if something is missing, or fails it if WARMBOX_REQUIRE demands
+// it, and returns the user that ids are mapped for.
+func require(t testing.TB, c Config) *user.User {
 	t.Helper()
 	name, programs := "engine", []string{"dockerd", "containerd", "unshare", "nsenter", "mount"}
 	if c.Rootless {
@@ -100,7 +100,7 @@ func need(t testing.TB, c Config) *user.User {
 			missing("a private engine: %v", err)
 		}
 	}
-	who, err := user.Lookup(stranger)
+	who, err := user.Lookup(mappedUser)
 	for _, table := range []string{"/etc/subuid", "/etc/subgid"} {
 		if _, serr := os.Stat(table); err == nil && (c.UserNS || c.Rootless) {
 			err = serr
@@ -114,9 +114,9 @@ func need(t testing.TB, c Config) *user.User {
 
 func (e *Engine) path(name string) string { return filepath.Join(e.Dir, name) }
 
-// lay makes the directories and files of the engine.
-func (e *Engine) lay() error {
-	// Whoever root is in a container must get to what is mounted there.
+// createFiles creates the directories and files of the engine.
+func (e *Engine) createFiles() error {
+	// The root user of a container must reach what is mounted there.
 	if err := os.Chmod(e.Dir, 0o711); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (e *Engine) lay() error {
 	}
 	files := map[string]string{"daemon.json": "{}\n", "containerd.toml": fmt.Sprintf(containerdConfig, e.Dir)}
 	if e.First != 0 {
-		files["over/etc/subuid"] = fmt.Sprintf("%s:%d:65536\n", stranger, e.First)
+		files["over/etc/subuid"] = fmt.Sprintf("%s:%d:65536\n", mappedUser, e.First)
 		files["over/etc/subgid"] = files["over/etc/subuid"]
 	}
 	for name, text := range files {
@@ -151,12 +151,11 @@ disabled_plugins = ["io.containerd.grpc.v1.cri"]
 address = "%[1]s/run/containerd.sock"
 `
 
-// inNewSpace returns a command in name spaces of its own, for mounts and for the
-// network. What the machine has at a few places is covered there by what is the
-// engine's: so it meets no other containerd, is not configured by the machine's
-// files, and has user ids to map that nobody had to give it. All that it mounts
-// goes with the name space. On the machine's network a dockerd that shall have no
-// bridge would take the one of another away.
+// inNewSpace returns a command in a mount and a network name space of its own. Files of
+// the engine cover those of the machine at a few places there: so the engine meets no
+// other containerd, ignores the machine's configuration, and has user ids to map. Its
+// mounts end with the name space. On the machine's network a dockerd without a bridge
+// would remove the bridge of another.
 func (e *Engine) inNewSpace(args ...string) []string {
 	const cover = `for p in run/containerd etc/docker etc/subuid etc/subgid; do
 	[ ! -e "$1/$p" ] || [ ! -e "/$p" ] || mount --bind "$1/$p" "/$p" || exit
@@ -170,7 +169,7 @@ exec "$@"`
 func (e *Engine) start() {
 	e.t.Helper()
 	for _, pid := range []string{"run/dockerd.pid", "exec/containerd/containerd.pid"} {
-		os.Remove(e.path(pid)) // dockerd believes it, whoever has the number now
+		os.Remove(e.path(pid)) // dockerd trusts it, whatever process has the pid now
 	}
 	e.dockerd = e.spawn("dockerd", e.command()...)
 	e.await("dockerd", e.dockerd, func() bool { return e.ping() == nil })
@@ -186,15 +185,14 @@ func (e *Engine) command() []string {
 	dockerd = append(dockerd, "--containerd", e.path("run/containerd.sock"),
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/"+e.group())
 	if e.config.UserNS {
-		dockerd = append(dockerd, "--userns-remap", stranger)
+		dockerd = append(dockerd, "--userns-remap", mappedUser)
 	}
 	spaces := fmt.Sprintf("/proc/%d/ns/", e.containerd.cmd.Process.Pid)
 	return append([]string{"nsenter", "--mount=" + spaces + "mnt", "--net=" + spaces + "net"}, append(dockerd, e.config.Args...)...)
 }
 
-// rootless returns the command that becomes an ordinary user, and then root of
-// a user name space of theirs for dockerd. It gets no further network: there is
-// nothing that it would do with one.
+// rootless returns the command that becomes an ordinary user, and then root of that
+// user's name space for dockerd. It gets no network of its own: it needs none.
 func (e *Engine) rootless(dockerd []string) []string {
 	const run = `rm -f /run/docker /run/containerd /run/xtables.lock; exec "$@" --rootless`
 	kit := []string{"setpriv", "--reuid", strconv.Itoa(e.UID), "--regid", strconv.Itoa(e.GID), "--clear-groups",
@@ -203,45 +201,44 @@ func (e *Engine) rootless(dockerd []string) []string {
 	return e.inNewSpace(append(kit, dockerd...)...)
 }
 
-// Kill ends dockerd as a crash does. Its containers go on, as they do wherever
-// containerd is a service of its own; without --live-restore the next dockerd
-// ends them. Without root they go on too, and containerd does not.
+// Kill ends dockerd as a crash does. Its containers continue, as they do where
+// containerd is a separate service; without --live-restore the next dockerd ends them.
+// Those of a rootless engine continue too, and its containerd does not.
 func (e *Engine) Kill() {
 	e.t.Helper()
 	e.signal(syscall.SIGKILL)
-	e.gone()
+	e.awaitExit()
 }
 
-// Restart ends dockerd in its own way, if it runs, and starts another one with
-// the same data.
+// Restart shuts dockerd down, if it runs, and starts another with the same data.
 func (e *Engine) Restart() {
 	e.t.Helper()
 	if e.dockerd.runs() {
 		e.signal(syscall.SIGTERM)
-		e.gone()
+		e.awaitExit()
 	}
 	e.start()
 }
 
-// Pause makes the engine hang: connections to it succeed, and nobody answers.
+// Pause makes the engine hang: connections to it succeed, and no request is answered.
 func (e *Engine) Pause() {
 	e.t.Helper()
 	pid := e.signal(syscall.SIGSTOP)
 	e.await("a paused dockerd", e.dockerd, func() bool { return Stopped(pid) })
 }
 
-// Resume ends a pause.
+// Resume ends the effect of Pause.
 func (e *Engine) Resume() {
 	e.t.Helper()
 	e.signal(syscall.SIGCONT)
 }
 
-// signal signals dockerd itself, which without root is some processes below
-// what was started, and returns its pid.
+// signal signals dockerd itself and returns its pid. On a rootless engine it is a
+// descendant of the process that was started.
 func (e *Engine) signal(s syscall.Signal) int {
 	e.t.Helper()
 	if !e.dockerd.runs() {
-		e.t.Fatalf("dockerd is to get %v and does not run", s)
+		e.t.Fatalf("cannot send %v: dockerd does not run", s)
 	}
 	text, err := os.ReadFile(e.path("run/dockerd.pid"))
 	if err != nil {
@@ -254,11 +251,11 @@ func (e *Engine) signal(s syscall.Signal) int {
 	return pid
 }
 
-func (e *Engine) gone() {
+func (e *Engine) awaitExit() {
 	e.t.Helper()
 	select {
 	case <-e.dockerd.done:
-	case <-time.After(patience):
-		e.t.Fatalf("dockerd has not ended within %v\n%s", patience, e.dockerd.tail())
+	case <-time.After(startTime):
+		e.t.Fatalf("dockerd has not ended within %v\n%s", startTime, e.dockerd.tail())
 	}
 }

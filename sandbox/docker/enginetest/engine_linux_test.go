@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// bring has an engine make an image of nothing but a program that never ends.
-func bring(t *testing.T, e *Engine) {
+// createImage creates an image of nothing but a program that never ends.
+func createImage(t *testing.T, e *Engine) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sleeper")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "./testdata/sleeper")
@@ -39,8 +39,8 @@ func bring(t *testing.T, e *Engine) {
 		t.Fatal(err)
 	}
 	defer made.Close()
-	if words, err := io.ReadAll(made); err != nil || bytes.Contains(words, []byte(`"error"`)) {
-		t.Fatalf("%s, %v", words, err)
+	if text, err := io.ReadAll(made); err != nil || bytes.Contains(text, []byte(`"error"`)) {
+		t.Fatalf("%s, %v", text, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func answer(t *testing.T, e *Engine, method, path, request string, v any) {
 	}
 }
 
-func TestEngine(t *testing.T) {
+func TestEngineFaultsAndCleanup(t *testing.T) {
 	for name, c := range map[string]Config{
 		"plain": {}, "live restore": {Args: []string{"--live-restore"}}, "userns": {UserNS: true}, "rootless": {Rootless: true},
 	} {
@@ -85,13 +85,13 @@ func TestEngine(t *testing.T) {
 			begun := time.Now()
 			e := Start(t, c)
 			t.Logf("started in %v", time.Since(begun))
-			bring(t, e)
+			createImage(t, e)
 			id := run(t, e)
 
 			begun = time.Now()
 			e.Kill()
 			if e.ping() == nil {
-				t.Error("a killed engine answers")
+				t.Error("a killed engine answers a ping")
 			}
 			if len(e.processes()) == 0 {
 				t.Error("the container has ended with dockerd")
@@ -111,11 +111,11 @@ func TestEngine(t *testing.T) {
 				t.Error(err)
 			}
 			run(t, e)
-			e.Pause() // and stopped nonetheless
+			e.Pause() // a paused engine can be stopped
 			begun = time.Now()
 			e.Stop()
 			t.Logf("stopped in %v", time.Since(begun))
-			nothing(t, e)
+			checkNothingLeft(t, e)
 			if after := bridges(t); !slices.Equal(after, before) {
 				t.Errorf("the machine had the bridges %v and has %v", before, after)
 			}
@@ -123,8 +123,8 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// bridges lists those that engines have by themselves. Networks that somebody makes come
-// and go.
+// bridges lists the bridges that engines create for themselves. Those of other networks
+// come and go.
 func bridges(t *testing.T) []string {
 	list, err := filepath.Glob("/sys/class/net/docker*/bridge")
 	if err != nil {
@@ -133,8 +133,8 @@ func bridges(t *testing.T) []string {
 	return list
 }
 
-// nothing sees that nothing is left of an engine.
-func nothing(t *testing.T, e *Engine) {
+// checkNothingLeft checks that nothing is left of an engine.
+func checkNothingLeft(t *testing.T, e *Engine) {
 	t.Helper()
 	if left := e.processes(); len(left) > 0 {
 		t.Errorf("processes are left: %v", left)

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Load brings an image of the machine's own engine, under a name. One of 130 MB
-// takes two seconds, one of 400 MB eleven.
+// Load copies an image from the machine's own engine, under a name. One of 130 MB takes
+// two seconds, one of 400 MB eleven.
 func (e *Engine) Load(image, as string) {
 	e.t.Helper()
-	saved, err := call(e.t.Context(), shared(), "GET", "/images/"+image+"/get", nil)
+	saved, err := call(e.t.Context(), machineEngine(), "GET", "/images/"+image+"/get", nil)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -29,9 +29,9 @@ func (e *Engine) Load(image, as string) {
 		e.t.Fatal(err)
 	}
 	defer loaded.Close()
-	words, err := io.ReadAll(io.LimitReader(loaded, 1<<20))
-	if err != nil || bytes.Contains(words, []byte(`"error"`)) {
-		e.t.Fatalf("load %s: %s, %v", image, words, err)
+	text, err := io.ReadAll(io.LimitReader(loaded, 1<<20))
+	if err != nil || bytes.Contains(text, []byte(`"error"`)) {
+		e.t.Fatalf("load %s: %s, %v", image, text, err)
 	}
 	repo, tag, _ := strings.Cut(as, ":")
 	named, err := call(e.t.Context(), e.Host, "POST", "/images/"+image+"/tag?"+url.Values{"repo": {repo}, "tag": {tag}}.Encode(), nil)
@@ -41,13 +41,12 @@ func (e *Engine) Load(image, as string) {
 	named.Close()
 }
 
-// Base returns the image that another one was built on, as far down as the
-// machine's own engine knows: what has a shell and little more, and loads
-// quickly.
+// Base returns the image that another was built on, the lowest that the machine's own
+// engine knows: it has a shell and little more, and loads quickly.
 func Base(t testing.TB, image string) string {
 	t.Helper()
 	for {
-		body, err := call(t.Context(), shared(), "GET", "/images/"+image+"/json", nil)
+		body, err := call(t.Context(), machineEngine(), "GET", "/images/"+image+"/json", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,15 +63,15 @@ func Base(t testing.TB, image string) string {
 	}
 }
 
-// shared returns where the machine's own engine listens.
-func shared() string {
+// machineEngine returns the address of the machine's own engine.
+func machineEngine() string {
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
 		return host
 	}
 	return "unix:///var/run/docker.sock"
 }
 
-// call asks an engine for something and returns the body of its answer.
+// call sends a request to an engine and returns the body of the response.
 func call(ctx context.Context, host, method, path string, body io.Reader) (io.ReadCloser, error) {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -84,7 +83,7 @@ func call(ctx context.Context, host, method, path string, body io.Reader) (io.Re
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json") // engines look at it where they expect that, and nowhere else
+	req.Header.Set("Content-Type", "application/json") // engines check it where they expect JSON only
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
@@ -93,11 +92,11 @@ func call(ctx context.Context, host, method, path string, body io.Reader) (io.Re
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
-	return nil, fmt.Errorf("%s %s at %s: %s: %s", method, path, host, resp.Status, words)
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
+	return nil, fmt.Errorf("%s %s at %s: %s: %s", method, path, host, resp.Status, text)
 }
 
-// ping asks the engine whether it is there.
+// ping reports whether the engine answers.
 func (e *Engine) ping() error {
 	ctx, cancel := context.WithTimeout(e.t.Context(), time.Second)
 	defer cancel()
@@ -108,7 +107,7 @@ func (e *Engine) ping() error {
 	return body.Close()
 }
 
-// listens reports whether somebody listens on a unix socket.
+// listens reports whether a process listens on a unix socket.
 func listens(path string) bool {
 	conn, err := net.Dial("unix", path)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// A process is one that an engine is made of.
+// A process is a process of an engine.
 type process struct {
 	cmd  *exec.Cmd
 	log  string        // a file
-	done chan struct{} // closed when it has ended and was waited for
+	done chan struct{} // closed when it has ended and was reaped
 }
 
-// mark names the variable that tells the processes of an engine: each inherits
-// it, and containers' own descend from one that did.
+// mark names the variable that identifies the processes of an engine: each inherits it,
+// and those of containers descend from one that has it.
 const mark = "WARMBOX_ENGINETEST"
 
 func (e *Engine) spawn(name string, args ...string) *process {
@@ -35,13 +35,13 @@ func (e *Engine) spawn(name string, args ...string) *process {
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Dir = "/"
 	p.cmd.Env = append(os.Environ(), mark+"="+e.Dir, "HOME="+e.path("home"), "XDG_RUNTIME_DIR="+e.path("run"))
-	// A test program that is killed takes its engines with it, if not their
-	// containers.
+	// The engines of a test process that is killed end with it; their containers may
+	// not.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		e.t.Fatal(err)
 	}
-	go func() { // ends with the process, whose end Stop waits for
+	go func() { // ends with the process, which Stop waits for
 		defer close(p.done)
 		p.cmd.Wait()
 	}()
@@ -57,38 +57,38 @@ func (p *process) runs() bool {
 	}
 }
 
-// tail returns the end of what a process has logged.
+// tail returns the end of a process's log.
 func (p *process) tail() string {
 	text, _ := os.ReadFile(p.log)
 	return string(text[max(0, len(text)-2000):])
 }
 
-// await waits for what a process does once it is ready.
+// await waits until a process is ready.
 func (e *Engine) await(name string, p *process, ready func() bool) {
 	e.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(patience)
+	late := time.After(startTime)
 	for !ready() {
 		select {
 		case <-tick.C:
 		case <-p.done:
 			e.t.Fatalf("%s has ended: %v\n%s", name, p.cmd.ProcessState, p.tail())
 		case <-late:
-			e.t.Fatalf("%s does not answer within %v\n%s", name, patience, p.tail())
+			e.t.Fatalf("%s does not answer within %v\n%s", name, startTime, p.tail())
 		}
 	}
 }
 
-// Stop ends the engine and its containers, and takes away all that it made. The
-// end of the test calls it too.
+// Stop ends the engine and its containers, and removes all that it created. It is also
+// called at the end of the test.
 func (e *Engine) Stop() {
 	e.t.Helper()
 	if e.stopped {
 		return
 	}
 	e.stopped = true
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(startTime); ; {
 		pids := e.processes()
 		if len(pids) == 0 {
 			break
@@ -112,8 +112,8 @@ func (e *Engine) Stop() {
 	}
 }
 
-// processes returns the engine's and those of its containers. The engine's are
-// told by their mark, and what descends from them is theirs.
+// processes returns the processes of the engine, which have its mark, and their
+// descendants.
 func (e *Engine) processes() (pids []int) {
 	parents := make(map[int]int)
 	ours := make(map[int]bool)
@@ -151,8 +151,8 @@ func status(dir string) (state string, parent int) {
 	return fields[0], parent
 }
 
-// Stopped reports whether no thread of a process runs. A signal to stop takes
-// its time with those that are busy.
+// Stopped reports whether no thread of a process runs. A busy thread stops some time
+// after the signal.
 func Stopped(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	return len(threads) > 0 && !slices.ContainsFunc(threads, func(dir string) bool {
@@ -161,8 +161,8 @@ func Stopped(pid int) bool {
 	})
 }
 
-// sweep removes what outlives processes. Mounts do not: they were in a name
-// space that nobody is in any more.
+// sweep removes what outlives processes. Mounts do not: they end with the last process
+// of their name space.
 func (e *Engine) sweep() error {
 	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
 		groups, _ := filepath.Glob(pattern + e.group())
@@ -177,16 +177,16 @@ func (e *Engine) sweep() error {
 		return err
 	}
 	if strings.Contains(string(mounts), e.Dir) {
-		return fmt.Errorf("a mount of the engine is ours too, below %s", e.Dir)
+		return fmt.Errorf("a mount of the engine is in our name space, below %s", e.Dir)
 	}
 	return os.RemoveAll(e.Dir)
 }
 
-// group is the control group that the engine's containers are in.
+// group is the control group of the engine's containers.
 func (e *Engine) group() string { return filepath.Base(e.Dir) }
 
-// removeGroup removes a control group and those in it, from the bottom up. Their
-// files cannot be removed, and need not be.
+// removeGroup removes a control group and those in it, from the bottom up. Its files
+// need not be removed, and cannot.
 func removeGroup(top string) error {
 	var dirs []string
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -206,8 +206,8 @@ func removeGroup(top string) error {
 	return nil
 }
 
-// rmdir removes a control group. It is busy for a moment after its last process
-// has ended.
+// rmdir removes a control group, which is busy for a moment after its last process has
+// ended.
 func rmdir(dir string) error {
 	for deadline := time.Now().Add(5 * time.Second); ; {
 		err := syscall.Rmdir(dir)

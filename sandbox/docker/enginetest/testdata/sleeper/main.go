@@ -1,5 +1,5 @@
-// Sleeper is a container's only program: it starts itself once more, and both
-// wait for ever.
+// Sleeper is the only program of a container: it starts itself once more, and both
+// processes sleep.
 package main
 
 import (
