@@ -53,15 +53,11 @@ func (l *Launcher) Boxes(ctx context.Context) ([]BoxInfo, error) {
 	return list, nil
 }
 
-// listBoxes lists the containers of this host.
+// listBoxes describes the containers of this host.
 func (l *Launcher) listBoxes(ctx context.Context, e *engine) ([]BoxInfo, error) {
-	host, err := l.instance.hostID()
-	if err != nil {
-		return nil, err
-	}
 	watched, stop := e.watchdog(ctx)
 	defer stop()
-	found, err := e.ContainerList(watched, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
+	found, err := l.instance.listContainers(watched, e)
 	if err != nil {
 		return nil, orHangs(watched, err)
 	}
@@ -77,6 +73,15 @@ func (l *Launcher) listBoxes(ctx context.Context, e *engine) ([]BoxInfo, error) 
 		list = append(list, b)
 	}
 	return list, nil
+}
+
+// listContainers lists the containers on an engine that have the label of this host.
+func (i *instance) listContainers(ctx context.Context, e *engine) ([]container.Summary, error) {
+	host, err := i.hostID()
+	if err != nil {
+		return nil, err
+	}
+	return e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
 }
 
 // listsOnly reports whether the engine lists a container that no longer exists. An

@@ -125,6 +125,17 @@ func (p *tap) proxy(life context.Context, conn net.Conn, engine string) {
 	}
 }
 
+// privateEngine starts an engine with an image as the default image, and selects it for
+// the test.
+func privateEngine(t *testing.T, c enginetest.Config, image string) *enginetest.Engine {
+	t.Helper()
+	requireEngine(t)
+	e := enginetest.Start(t, c)
+	e.Load(image, DefaultImage)
+	t.Setenv("DOCKER_HOST", e.Host)
+	return e
+}
+
 // ourContainers counts the containers of a launcher on an engine.
 func ourContainers(t *testing.T, l *Launcher, host string) int {
 	t.Helper()
@@ -149,9 +160,7 @@ func awaitNoContainers(t *testing.T, l *Launcher, host string) {
 }
 
 func TestEngineFaults(t *testing.T) {
-	requireEngine(t)
-	e := enginetest.Start(t, enginetest.Config{})
-	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
+	e := privateEngine(t, enginetest.Config{}, enginetest.Base(t, DefaultImage))
 	p := newTap(t, e.Host)
 	t.Setenv("DOCKER_HOST", p.host)
 	t.Run("hangs", func(t *testing.T) { testHangingEngine(t, e, p, "/containers/create") })

@@ -93,6 +93,19 @@ func (l *Launcher) Launch(ctx context.Context, id string, spec sandbox.Spec) (io
 	if !validID.MatchString(id) {
 		return nil, sandbox.Errorf(sandbox.Internal, "", "box id %q is invalid: it must match %s", id, validID)
 	}
+	b, err := l.withEngine(ctx, func(ctx context.Context, e *engine) (*box, error) { return l.launch(ctx, e, id, spec) })
+	if err != nil {
+		return nil, err
+	}
+	if spec.Persistent != nil {
+		return persistentBox{b}, nil
+	}
+	return b, nil
+}
+
+// withEngine calls do with the engine, after register, and with a context that ends if
+// the engine hangs.
+func (l *Launcher) withEngine(ctx context.Context, do func(context.Context, *engine) (*box, error)) (*box, error) {
 	e, err := l.connector.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -100,12 +113,9 @@ func (l *Launcher) Launch(ctx context.Context, id string, spec sandbox.Spec) (io
 	l.register(e)
 	watched, stop := e.watchdog(ctx)
 	defer stop()
-	b, err := l.launch(watched, e, id, spec)
+	b, err := do(watched, e)
 	if err != nil {
 		return nil, l.connector.lost(ctx, e, orHangs(watched, err))
-	}
-	if spec.Persistent != nil {
-		return persistentBox{b}, nil
 	}
 	return b, nil
 }

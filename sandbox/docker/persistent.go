@@ -76,16 +76,9 @@ func (d dirs) anyFreeLock() (bool, error) {
 // Reattach takes over a detached box and returns the stream to it. If that fails it
 // leaves the box as it is.
 func (l *Launcher) Reattach(ctx context.Context, d sandbox.Detached) (io.ReadWriteCloser, error) {
-	e, err := l.connector.connect(ctx)
+	b, err := l.withEngine(ctx, func(ctx context.Context, e *engine) (*box, error) { return l.reattach(ctx, e, d.ID) })
 	if err != nil {
 		return nil, err
-	}
-	l.register(e)
-	watched, stop := e.watchdog(ctx)
-	defer stop()
-	b, err := l.reattach(watched, e, d.ID)
-	if err != nil {
-		return nil, l.connector.lost(ctx, e, orHangs(watched, err))
 	}
 	return persistentBox{b}, nil
 }

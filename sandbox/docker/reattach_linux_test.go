@@ -170,10 +170,7 @@ func TestBrokenStreamIsReattached(t *testing.T) {
 // A persistent box is reattached after its engine hung for longer than the lease, and
 // is lost after a restart of an engine that ends its containers.
 func TestReattachAfterEngineFaults(t *testing.T) {
-	requireEngine(t)
-	e := enginetest.Start(t, enginetest.Config{})
-	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
-	t.Setenv("DOCKER_HOST", e.Host)
+	e := privateEngine(t, enginetest.Config{}, enginetest.Base(t, DefaultImage))
 	eachTransport(t, func(t *testing.T, l *Launcher) {
 		c := startCounting(t, l)
 		if l.config.Transport == relayTransport {
@@ -194,10 +191,7 @@ func TestReattachAfterEngineFaults(t *testing.T) {
 // A call that waits for a command on a relay learns in time that the engine hangs.
 // The command continues.
 func TestHangingEngineIsReportedToWaitingCalls(t *testing.T) {
-	requireEngine(t)
-	e := enginetest.Start(t, enginetest.Config{})
-	e.Load(enginetest.Base(t, DefaultImage), DefaultImage)
-	t.Setenv("DOCKER_HOST", e.Host)
+	e := privateEngine(t, enginetest.Config{}, enginetest.Base(t, DefaultImage))
 	m := boxtest.Manager(t, newLauncher(t, Config{Transport: relayTransport}), sandbox.Spec{})
 	box, _, err := m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
 	if err != nil {

@@ -17,18 +17,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox/docker/enginetest"
 )
 
-// mappingEngine starts an engine that maps user ids, and selects it for the test.
-func mappingEngine(t *testing.T, image string) *enginetest.Engine {
-	t.Helper()
-	requireEngine(t)
-	e := enginetest.Start(t, enginetest.Config{UserNS: true})
-	e.Load(image, DefaultImage)
-	t.Setenv("DOCKER_HOST", e.Host)
-	return e
-}
-
 func TestEngineThatMapsUsers(t *testing.T) {
-	e := mappingEngine(t, enginetest.Base(t, DefaultImage))
+	e := privateEngine(t, enginetest.Config{UserNS: true}, enginetest.Base(t, DefaultImage))
 	t.Run("a box", func(t *testing.T) { eachTransport(t, mappedBox(e)) })
 	t.Run("a workspace of the user's", func(t *testing.T) { eachTransport(t, mappedWorkspace(e)) })
 	t.Run("a workspace of another user", func(t *testing.T) { foreignWorkspace(t, e) })
@@ -105,7 +95,7 @@ func mappedEscape(t *testing.T, e *enginetest.Engine) {
 
 func TestBoxOnAnEngineThatMapsUsers(t *testing.T) {
 	weekly.Only(t)
-	mappingEngine(t, DefaultImage)
+	privateEngine(t, enginetest.Config{UserNS: true}, DefaultImage)
 	TestBox(t)
 }
 

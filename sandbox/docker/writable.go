@@ -10,9 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 )
 
 // The processes of one user tell each other which directories their boxes can write:
@@ -88,11 +85,7 @@ func (l *Launcher) writtenByOthers(ctx context.Context, e *engine) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	host, err := l.instance.hostID()
-	if err != nil {
-		return nil, err
-	}
-	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelPrefix+"host="+host))})
+	found, err := l.instance.listContainers(ctx, e)
 	if err != nil {
 		return nil, err
 	}
