@@ -181,14 +181,7 @@ func testHangingEngine(t *testing.T, e *enginetest.Engine, p *tap, request strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.instance.sweeps.Wait() // or else it would remove the lock below
-	lock, err := l.dirs.lockID(t.Context(), b.engine, "detached")
-	if err == nil {
-		err = lock.release()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaveLock(t, l, b.engine, "detached")
 	// The engine may create the container of this launcher late. On a socket it would
 	// miss files on the host by then.
 	late := newLauncher(t, Config{Transport: relayTransport})
@@ -252,6 +245,19 @@ func testHangingEngine(t *testing.T, e *enginetest.Engine, p *tap, request strin
 	awaitNoContainers(t, late, e.Host)
 }
 
+// leaveLock leaves the lock of a detached box, after the sweep that would remove it.
+func leaveLock(t *testing.T, l *Launcher, e *engine, id string) {
+	t.Helper()
+	l.instance.sweeps.Wait()
+	lock, err := l.dirs.lockID(t.Context(), e, id)
+	if err == nil {
+		err = lock.release()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // testSlowEngine checks that a launch waits for an engine that answers pings, however
 // long it takes.
 func testSlowEngine(t *testing.T, p *tap) {
@@ -271,18 +277,28 @@ func testSlowEngine(t *testing.T, p *tap) {
 // The watchdog waits for an engine that answers pings, and cancels a request in time
 // when it does not.
 func TestWatchdogCancelsRequestsOfAHangingEngine(t *testing.T) {
-	for takes, most := range map[time.Duration]time.Duration{0: time.Hour, pingTimeout - 1: time.Hour, pingTimeout + 1: pingInterval + pingTimeout} {
-		synctest.Test(t, func(t *testing.T) {
-			e := fake(t, func(r *http.Request) (*http.Response, error) { return answerAfter(r.Context(), takes) })
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			begun := time.Now()
-			watched, stop := e.watchdog(ctx)
-			defer stop()
-			<-watched.Done()
-			if took := time.Since(begun); took != most || hangs(watched) != (most < time.Hour) {
-				t.Errorf("where a ping takes %v the request ended after %v: %v", takes, took, context.Cause(watched))
-			}
+	const timeout = time.Hour
+	for _, c := range []struct {
+		name       string
+		ping, want time.Duration
+	}{
+		{"pings are answered at once", 0, timeout},
+		{"pings are answered in time", pingTimeout - 1, timeout},
+		{"a ping is answered too late", pingTimeout + 1, pingInterval + pingTimeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := fake(t, func(r *http.Request) (*http.Response, error) { return answerAfter(r.Context(), c.ping) })
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				begun := time.Now()
+				watched, stop := e.watchdog(ctx)
+				defer stop()
+				<-watched.Done()
+				if took := time.Since(begun); took != c.want || hangs(watched) != (c.want < timeout) {
+					t.Errorf("the request ended after %v: %v", took, context.Cause(watched))
+				}
+			})
 		})
 	}
 }

@@ -147,9 +147,11 @@ func TestBoxMeetsTheBenchmarks(t *testing.T) {
 		}
 		for list, controls := range map[string][]control{"CIS": cis, "restricted": restricted, "further": further} {
 			for _, row := range controls {
-				if !row.met(&c) {
-					t.Errorf("%s: %s: not met", list, row.name)
-				}
+				t.Run(list+" "+row.name, func(t *testing.T) {
+					if !row.met(&c) {
+						t.Error("not met")
+					}
+				})
 			}
 		}
 		var mounts []string

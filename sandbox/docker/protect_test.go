@@ -223,9 +223,11 @@ func TestMisplaced(t *testing.T) {
 		{"deleted", `31 30 8:1 /home/me/my\040dir/.git//deleted /workspace/.git rw - ext4 /dev/sda1 rw`, ".git"},
 		{"not there", ``, ".git"},
 	} {
-		if got := misplaced(parseMounts(head+c.line), []cover{{".git", false}}); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if got := misplaced(parseMounts(head+c.line), []cover{{".git", false}}); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

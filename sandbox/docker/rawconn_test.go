@@ -21,11 +21,13 @@ func piece(stream byte, text string) string {
 func TestDemultiplexerSplitsOutputs(t *testing.T) {
 	in := piece(1, "a") + piece(2, "words") + piece(1, "") + piece(1, "bc") + piece(0, "stdin?") + piece(2, " more")
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in))} {
-		d := &demultiplexer{r: r, stderr: new(sandbox.LastLines)}
-		out, err := io.ReadAll(d)
-		if string(out) != "abc" || err != nil || d.stderr.String() != "wordsstdin? more" {
-			t.Errorf("%s: %q, %v, stderr %q", name, out, err, d.stderr)
-		}
+		t.Run(name, func(t *testing.T) {
+			d := &demultiplexer{r: r, stderr: new(sandbox.LastLines)}
+			out, err := io.ReadAll(d)
+			if string(out) != "abc" || err != nil || d.stderr.String() != "wordsstdin? more" {
+				t.Errorf("got %q, %v, stderr %q", out, err, d.stderr)
+			}
+		})
 	}
 }
 
@@ -34,9 +36,11 @@ func TestDemultiplexerRefusesBadHeaders(t *testing.T) {
 		"stream": piece(3, "x"), "padding": "\x01x\x00\x00\x00\x00\x00\x01a", "length": "\x01\x00\x00\x00\xff\xff\xff\xffab",
 		"length of stderr": "\x02\x00\x00\x00\xff\xff\xff\xffab", "cut header": "\x01\x00", "cut piece": piece(1, "abc")[:10],
 	} {
-		if out, err := io.ReadAll(&demultiplexer{r: strings.NewReader(in), stderr: new(sandbox.LastLines)}); err == nil {
-			t.Errorf("%s: no error, read %q", name, out)
-		}
+		t.Run(name, func(t *testing.T) {
+			if out, err := io.ReadAll(&demultiplexer{r: strings.NewReader(in), stderr: new(sandbox.LastLines)}); err == nil {
+				t.Errorf("no error, read %q", out)
+			}
+		})
 	}
 }
 

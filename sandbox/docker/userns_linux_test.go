@@ -114,14 +114,16 @@ func TestOwnIDsNeedPodman(t *testing.T) {
 		"docker":                {docker, true, "", "The engine at unix:///var/run/docker.sock cannot give a box user ids of its own"},
 		"docker, not asked for": {docker, false, "", ""},
 	} {
-		r := request{UID: 1000, GID: 100}
-		err := New(Config{OwnIDs: c.want}).mapIDs(c.engine, &r)
-		if (err != nil) != (c.refusing != "") || err != nil && !strings.HasPrefix(err.Error(), c.refusing) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, host := r.container(); string(host.UsernsMode) != c.mode {
-			t.Errorf("%s: the request says %q, want %q", name, host.UsernsMode, c.mode)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := request{UID: 1000, GID: 100}
+			err := New(Config{OwnIDs: c.want}).mapIDs(c.engine, &r)
+			if (err != nil) != (c.refusing != "") || err != nil && !strings.HasPrefix(err.Error(), c.refusing) {
+				t.Errorf("got %v, want %q", err, c.refusing)
+			}
+			if _, host := r.container(); string(host.UsernsMode) != c.mode {
+				t.Errorf("the request says %q, want %q", host.UsernsMode, c.mode)
+			}
+		})
 	}
 }
 
