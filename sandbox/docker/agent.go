@@ -101,8 +101,8 @@ func (a agent) there(ctx context.Context, e *engine) bool {
 }
 
 // installAgent writes the agent to a directory of its own. Every user may execute the
-// file and none may read it: the kernel hides a process whose program is unreadable
-// from other processes of its user.
+// file and none may read it: other processes of its user cannot inspect a process whose
+// program is unreadable.
 func (d dirs) installAgent(arch, name string, size int64) (string, error) {
 	parent, err := d.cacheDir("agents")
 	if err != nil {

@@ -182,7 +182,7 @@ func (b *box) closeStream() {
 }
 
 // removeContainer has the engine kill and remove the container. It does not ask the
-// agent, which a command may have replaced by anything.
+// agent, which it cannot trust any more.
 func (b *box) removeContainer(ctx context.Context) error {
 	if b.container == "" {
 		return nil

@@ -106,7 +106,7 @@ func nameHolder(path string) string {
 	defer f.Close()
 	var pid int
 	var box string
-	if _, err := fmt.Fscan(io.LimitReader(f, maxNoted), &pid, &box); err != nil {
+	if _, err := fmt.Fscan(io.LimitReader(f, maxLockText), &pid, &box); err != nil {
 		return "another warmbox"
 	}
 	return fmt.Sprintf("another warmbox (process %d, box %s)", pid, sanitize(box, maxLabel))
@@ -153,7 +153,7 @@ const reattachMargin = time.Minute
 // free writes the end of the timeout to its file: processes that are killed write
 // nothing.
 func checkLock(path string, timeout time.Duration) (held, expired bool) {
-	lock, err := lookAt(path)
+	lock, err := shareLock(path)
 	if err != nil {
 		return errors.Is(err, filelock.ErrHeld), errors.Is(err, fs.ErrNotExist)
 	}

@@ -43,9 +43,9 @@ func waitLock(ctx context.Context, path string) (*lock, error) {
 // tryLock takes the lock of a file if it is free.
 func tryLock(path string, flags int) (*lock, error) { return openLock(path, flags, filelock.Try) }
 
-// lookAt takes a shared lock of a file, beside others that check it. No process holds
+// shareLock takes a shared lock of a file, to check it beside others. No process holds
 // the lock then, and one that wants it waits.
-func lookAt(path string) (*lock, error) { return openLock(path, 0, filelock.TryShared) }
+func shareLock(path string) (*lock, error) { return openLock(path, 0, filelock.TryShared) }
 
 func openLock(path string, flags int, try func(*os.File) error) (*lock, error) {
 	for {
@@ -58,15 +58,15 @@ func openLock(path string, flags int, try func(*os.File) error) (*lock, error) {
 			f.Close()
 			return nil, err
 		}
-		if still(f, path) {
+		if sameFile(f, path) {
 			return l, nil
 		}
 		l.release() // another process removed it before we had the lock
 	}
 }
 
-// still reports whether an open file is the one at a path.
-func still(f *os.File, path string) bool {
+// sameFile reports whether an open file is the one at a path.
+func sameFile(f *os.File, path string) bool {
 	opened, err1 := f.Stat()
 	named, err2 := os.Lstat(path)
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
@@ -74,19 +74,19 @@ func still(f *os.File, path string) bool {
 
 // held reports whether a process holds the lock, also if that is unknown.
 func held(path string) bool {
-	l, err := lookAt(path)
+	l, err := shareLock(path)
 	if err == nil {
 		l.release()
 	}
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNoted bounds the text in a lock's file.
-const maxNoted = 100
+// maxLockText bounds the text in a lock's file.
+const maxLockText = 100
 
 // read returns the text in the file.
 func (l *lock) read() string {
-	text := make([]byte, maxNoted)
+	text := make([]byte, maxLockText)
 	n, _ := l.file.ReadAt(text, 0)
 	return string(text[:n])
 }

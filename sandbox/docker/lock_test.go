@@ -26,7 +26,7 @@ func TestLockIsExclusive(t *testing.T) {
 		t.Errorf("the second gets %v", err)
 	}
 	first.release()
-	look, err := lookAt(path)
+	look, err := shareLock(path)
 	if err != nil || held(path) {
 		t.Errorf("a released lock is held, or a shared one counts as held: %v", err)
 	}
@@ -70,7 +70,7 @@ func TestLockBesideSweeps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !still(l.file, path) || !held(path) {
+		if !sameFile(l.file, path) || !held(path) {
 			t.Fatal("another process removed a held lock")
 		}
 		l.release()

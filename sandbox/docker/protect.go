@@ -127,7 +127,7 @@ func covers(workspace string, protect []string) (list []cover, omitted []string,
 
 // existingSteps returns the directories on the way to a path and the path itself, or
 // nothing if one of them is missing. It ends at a file in the place of a directory:
-// the .git of a work tree names the real one, and must be protected as its settings.
+// the .git of a work tree names the real one, and is as powerful as its settings.
 func existingSteps(root *os.Root, name string) (steps []string) {
 	parts := strings.Split(path.Clean(name), "/")
 	for i := range parts {

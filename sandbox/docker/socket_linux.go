@@ -105,7 +105,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, err
 	}
 	err = filelock.Try(f)
-	if err == nil && !still(f, dir) {
+	if err == nil && !sameFile(f, dir) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
