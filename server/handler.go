@@ -54,7 +54,7 @@ func (h *httpHandler) routes() http.Handler {
 	return mux
 }
 
-// serveMetrics answers every principal: of others the figures tell sums and no more.
+// serveMetrics serves the metrics to every principal. Only sums include the calls of others.
 func (h *httpHandler) serveMetrics(w http.ResponseWriter, r *http.Request, _ *principal) error {
 	h.metrics.ServeHTTP(w, r)
 	return nil
@@ -69,6 +69,7 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
+// refuse returns a refusal with a status and a text.
 func refuse(status int, text string) error { return &refusal{status, errors.New(text)} }
 
 // A serveFunc serves a request that passed the checks, or returns why it does not. An
