@@ -14,7 +14,7 @@ var errClosed = errors.New("the server is shutting down")
 // boxes are the boxes of a Manager that have an owner, and the places of those that
 // are starting. The zero value is ready.
 type boxes struct {
-	claims claims // of who starts a box or reattaches to some
+	claims claims // of calls that start a box or reattach to some
 
 	mu        sync.Mutex
 	byID      map[string]*Box
@@ -354,8 +354,8 @@ func (s *boxes) stopIdle(limit func(*Box) time.Duration) {
 	}
 }
 
-// retire stops a box for a reason that its owner is told when it asks for the box. It
-// does not wait.
+// retire stops a box for a reason that a later call for the box reports. It does not
+// wait.
 func (b *Box) retire(why error) {
 	b.logger.Info("box stopped", "why", why)
 	b.conn.Stop(why)

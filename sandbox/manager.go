@@ -223,9 +223,9 @@ func (m *Manager) launch(ctx context.Context, spec Spec, name string, owner Owne
 	return box, nil
 }
 
-// Warm tells the Manager that a client of an owner is there: from now on there are spare
-// boxes, and the server reattaches to the persistent boxes of its principal. It does not
-// wait for them. It costs next to nothing to call it again.
+// Warm is called when a client of an owner is there. It starts the pool, and reattaches to
+// the persistent boxes of the owner's principal; it waits for neither. Calling it again
+// costs next to nothing.
 func (m *Manager) Warm(owner Owner) {
 	m.reattachOnce(owner)
 	if m.Pool.Warm > 0 {
@@ -392,7 +392,7 @@ func (m *Manager) Stop(owner Owner, id string) error {
 		return err
 	}
 	box.Close()
-	return box.conn.unreachable() // its agent was not told, and the box may run on
+	return box.conn.unreachable() // its agent could not be reached, and the box may run on
 }
 
 // Release ends all that an owner has but its persistent boxes.

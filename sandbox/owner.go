@@ -22,8 +22,8 @@ func (o Owner) all() Owner { return Owner{Principal: o.Principal} }
 // to its principal.
 func (o Owner) reaches(has Owner) bool { return o == has || o.all() == has }
 
-// mark identifies an owner in logs and in the audit record without naming it: whoever
-// knows a session's name can use the session.
+// mark identifies an owner in logs and in the audit record without naming it: a reader
+// who knew a session's name could use the session.
 func (o Owner) mark() string {
 	name := o.Principal
 	if o.Session != "" {

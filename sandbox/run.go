@@ -26,7 +26,7 @@ const (
 // sends input, signals and kills; its Box records what comes of it.
 type Run struct {
 	ID      string // for people; not the one on the wire
-	Box     *Box   // where it runs: its id and place are read, and nothing is called
+	Box     *Box   // where it runs: callers need it; here only its id and place are read
 	Command Command
 	Started time.Time
 
@@ -53,7 +53,7 @@ type Run struct {
 // A killState is how this side ends a run before its command does.
 type killState struct {
 	cause    Status // why this side killed it: TimedOut or Killed, "" where it did not
-	why      error  // in words, where no caller asked for the kill
+	why      error  // of a kill that no caller asked for
 	limit    *time.Timer
 	deadline *time.Timer // of the agent, to report the end of a killed run
 }
@@ -117,7 +117,7 @@ func newRun(b *Box, c Command, s runStart) *Run {
 }
 
 // NewID returns a name that cannot be guessed and can be read aloud:
-// "e-k7fq3m9x2d", 50 random bits behind a letter that tells what it names.
+// "e-k7fq3m9x2d", 50 random bits behind a letter for what it names.
 func NewID(kind string) string {
 	var bits [10]byte
 	rand.Read(bits[:])

@@ -118,7 +118,7 @@ func TestBoxWithOtherFilesIsEnded(t *testing.T) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}
 			if told, ok := errors.AsType[*sandbox.Error](err); err != nil && (!ok || told.Hint == "") {
-				t.Errorf("nobody knows what to do about %v", err)
+				t.Errorf("no hint what to do about %v", err)
 			}
 			if box != nil {
 				box.Close()

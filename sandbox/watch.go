@@ -70,7 +70,7 @@ type file struct {
 const ChangesMessage = "workspace changed where the host may run it"
 
 // Changes is what appeared in a workspace, or became another, that the host may run,
-// whoever did it. Its paths are hostile text.
+// by a command or by a program of the host. Its paths are hostile text.
 type Changes struct {
 	Paths []string // in the workspace; some, in their order
 	More  int      // how many others

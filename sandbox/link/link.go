@@ -35,19 +35,20 @@ const (
 	DefaultLease = 15 * time.Second
 )
 
-// Config says how a Link behaves. Its functions are called without a lock of the
-// Link's, except Active.
+// Config configures a Link. The Link holds no lock while it calls Survives and Failed, but
+// it does while it calls Active.
 type Config struct {
 	Lease     time.Duration // silence after which the link fails; 0: DefaultLease
 	Heartbeat bool          // the stream can die without a sign, so the agent is pinged all the time
 
 	// Active reports whether the agent is pinged where Heartbeat is not set: while
-	// commands run. It must not call the Link. Nil: never.
+	// commands run, which only the caller knows. It must not call the Link. Nil: never.
 	Active func() bool
 
 	// Survives reports whether the agent may still be there, and accept another
-	// connection, after the link failed for a reason. The link then detaches from the
-	// stream instead of closing it. Nil: no agent survives its link.
+	// connection, after the link failed for a reason. The link then detaches the stream
+	// instead of closing it. Nil: no agent survives its link. Only the caller knows, as
+	// the reasons of a stream are its backend's.
 	Survives func(cause error) bool
 
 	// Failed is called once if the link fails, before the stream is ended. It must not
@@ -55,13 +56,13 @@ type Config struct {
 	Failed func(End)
 }
 
-// How says in which way a link ended.
+// How is the way in which a link ended.
 type How int
 
 // The ways in which a link ends.
 const (
 	Open     How = iota // it has not ended
-	Closed              // by Close, and the agent with it
+	Closed              // by Close or Stop, and the agent with it
 	Detached            // by Detach; the agent waits for another host
 	Broken              // it failed, and the agent may wait for another host
 	Failed              // it failed, and the agent is lost
