@@ -295,7 +295,7 @@ func (b *Box) dispatch(f wire.Frame) error {
 // recordEnd records how a run ended, if that is not done: in its log, and in the audit
 // record. A call that waits for the end does not wait for this.
 func (b *Box) recordEnd(r *Run) {
-	e, ok := r.takeEnd()
+	e, ok := r.claimEnd()
 	if !ok {
 		return
 	}

@@ -233,9 +233,9 @@ func (s *boxes) addLate(owner Owner, changes Changes) {
 	s.late = append(s.late, lateChanges{owner, changes})
 }
 
-// takeLate returns what changed in the workspaces of an owner's boxes that have ended,
+// claimLate returns what changed in the workspaces of an owner's boxes that have ended,
 // once.
-func (s *boxes) takeLate(owner Owner) (changes Changes) {
+func (s *boxes) claimLate(owner Owner) (changes Changes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = slices.DeleteFunc(s.late, func(l lateChanges) bool {

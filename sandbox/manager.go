@@ -371,7 +371,7 @@ func (m *Manager) Boxes(owner Owner) []*Box { return m.boxes.list(owner) }
 // reported yet, also of boxes that have ended. It waits at most so long for scans that
 // are due.
 func (m *Manager) Changes(owner Owner, wait time.Duration) Changes {
-	all := m.boxes.takeLate(owner)
+	all := m.boxes.claimLate(owner)
 	boxes := m.Boxes(owner)
 	list := make([]Changes, len(boxes))
 	var wg sync.WaitGroup

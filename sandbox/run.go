@@ -413,8 +413,8 @@ func (r *Run) settle(e Exit) {
 	r.slots.release()
 }
 
-// takeEnd returns how the run ended if that is not recorded yet, once.
-func (r *Run) takeEnd() (e Exit, ok bool) {
+// claimEnd returns how the run ended if that is not recorded yet, once.
+func (r *Run) claimEnd() (e Exit, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok = r.end.exit, r.end.unrecorded

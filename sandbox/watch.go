@@ -335,14 +335,15 @@ func (w *watcher) report(wait time.Duration) Changes {
 		case <-late.C:
 		}
 	}
-	changes := w.take()
+	changes := w.claim()
 	if len(changes.Paths) > 0 {
 		w.settle(&changes)
 	}
 	return changes
 }
 
-func (w *watcher) take() (changes Changes) {
+// claim returns the changes that were not reported yet, once.
+func (w *watcher) claim() (changes Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changes, w.changes = w.changes, Changes{}
