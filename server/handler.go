@@ -89,6 +89,9 @@ func (h *httpHandler) checked(serve serveFunc) http.Handler {
 	})
 }
 
+// singleHeaders decide whose request it is. Of two values a proxy may read the other one.
+var singleHeaders = []string{"Authorization", mcpserver.HeaderKeySessionID, mcpserver.HeaderKeyProtocolVersion}
+
 // check checks a request before its body is read, and returns its principal.
 func (h *httpHandler) check(r *http.Request) (*principal, error) {
 	if !h.hostAllowed(r.Host) {
@@ -96,6 +99,11 @@ func (h *httpHandler) check(r *http.Request) (*principal, error) {
 	}
 	if !h.originAllowed(r) {
 		return nil, refuse(http.StatusForbidden, "the Origin of the request is not allowed; the owner of the server can allow it")
+	}
+	for _, name := range singleHeaders {
+		if len(r.Header.Values(name)) > 1 {
+			return nil, refuse(http.StatusBadRequest, "the request has the header "+name+" twice")
+		}
 	}
 	if r.Method == http.MethodOptions {
 		return nil, nil

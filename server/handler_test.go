@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -541,6 +542,23 @@ func TestProgressGoesToItsOwnCall(t *testing.T) {
 		}
 		if len(tokens) != 1 {
 			t.Errorf("a call got the progress of %v", tokens)
+		}
+	}
+}
+
+// TestHeadersThatIdentifyAreGivenOnce: a request with two tokens or two sessions is refused, as a
+// proxy may read the other one.
+func TestHeadersThatIdentifyAreGivenOnce(t *testing.T) {
+	for _, name := range singleHeaders {
+		for _, values := range []int{1, 2} {
+			r := httptest.NewRequest("POST", "http://127.0.0.1/mcp", nil)
+			for range values {
+				r.Header.Add(name, "x")
+			}
+			_, err := new(httpHandler).check(r)
+			if refused := strings.Contains(err.Error(), name+" twice"); refused != (values == 2) {
+				t.Errorf("%d values of %s: %v", values, name, err)
+			}
 		}
 	}
 }
