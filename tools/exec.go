@@ -249,7 +249,14 @@ func (s *Set) box(ctx context.Context, owner sandbox.Owner, id string, progress 
 	if id == "" {
 		return s.Manager.DefaultBox(ctx, owner, progress)
 	}
-	return s.Manager.Box(owner, clip(id))
+	box, err := s.Manager.Box(owner, clip(id))
+	if isUnknown(err) {
+		err = s.whenReattached(ctx, owner, func() error {
+			box, err = s.Manager.Box(owner, clip(id))
+			return err
+		})
+	}
+	return box, err
 }
 
 // command returns the command of a call.

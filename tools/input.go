@@ -72,7 +72,12 @@ func (s *Set) handleInput(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	if err != nil {
 		return Failed(err), nil
 	}
-	r, err := s.input(ctx, s.owner(ctx), args, progressOf(ctx, req))
+	owner := s.owner(ctx)
+	var r logsResult
+	err = s.whenReattached(ctx, owner, func() (err error) {
+		r, err = s.input(ctx, owner, args, progressOf(ctx, req))
+		return err
+	})
 	if err != nil {
 		return Failed(err), nil
 	}

@@ -65,6 +65,36 @@ func TestListWaitsForReattachedBoxes(t *testing.T) {
 	callTool(t, c, "list", `{}`).has(t, map[string]any{"hint": nil})
 }
 
+// TestUnknownIdWaitsForReattachedBoxes: a call with an id waits until the server has reattached to
+// persistent boxes before it denies that there is such a box or command, and while the server has
+// not, the denial says so.
+func TestUnknownIdWaitsForReattachedBoxes(t *testing.T) {
+	for _, test := range []struct{ tool, args, code string }{
+		{"exec", `{"cmd":"true","containerId":"b-none"}`, sandbox.BoxNotFound},
+		{"stop", `{"containerId":"b-none"}`, sandbox.BoxNotFound},
+		{"stop", `{"execId":"e-none"}`, sandbox.ExecNotFound},
+		{"logs", `{"execId":"e-none"}`, sandbox.ExecNotFound},
+		{"input", `{"execId":"e-none","text":"x"}`, sandbox.ExecNotFound},
+	} {
+		t.Run(test.tool+test.args, func(t *testing.T) {
+			t.Parallel()
+			p := persister{boxtest.Agent(t), make(chan struct{})}
+			s := &Set{Manager: boxtest.Manager(t, p, sandbox.Spec{})}
+			c := connect(t, s)
+			s.Manager.Warm(sandbox.Owner{})
+			r := callTool(t, c, test.tool, test.args)
+			r.has(t, map[string]any{"code": test.code, "hint": "Try again in a few seconds."})
+			r.says(t, "unless the server has yet to reattach to it")
+			time.AfterFunc(50*time.Millisecond, func() { close(p.searched) })
+			r = callTool(t, c, test.tool, test.args)
+			r.has(t, map[string]any{"code": test.code})
+			if strings.Contains(r.text, "reattach") {
+				t.Errorf("%s", r.text)
+			}
+		})
+	}
+}
+
 // TestNamesShowNoSecret: in the names of containers and processes secrets are masked.
 func TestNamesShowNoSecret(t *testing.T) {
 	const secret = "kP9vWx3LmQ8sTz4RbN7yHc2D"

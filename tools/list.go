@@ -18,10 +18,6 @@ import (
 // maxListed is how many commands a list has. Running ones come first.
 const maxListed = 50
 
-// reattachWait is how long a list waits until persistent boxes are reattached, which takes an
-// engine less than a second.
-const reattachWait = 3 * time.Second
-
 func listTool() mcp.Tool {
 	return mcp.Tool{
 		Name:            "list",

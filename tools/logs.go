@@ -212,11 +212,16 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 		return Failed(err), nil
 	}
 	wait := s.waitLimit(ctx, args.waitSeconds, 0)
-	r, err := s.follow(ctx, s.owner(ctx), clip(args.execID), q, wait, progressOf(ctx, req))
+	owner := s.owner(ctx)
+	var r logsResult
+	err = s.whenReattached(ctx, owner, func() (err error) {
+		r, err = s.follow(ctx, owner, clip(args.execID), q, wait, progressOf(ctx, req))
+		return err
+	})
 	if err != nil {
 		return Failed(err), nil
 	}
-	r.Hint = strings.TrimSpace(r.Hint + " " + strings.Join(changedHint(s.Manager.Changes(s.owner(ctx), 0)), " "))
+	r.Hint = strings.TrimSpace(r.Hint + " " + strings.Join(changedHint(s.Manager.Changes(owner, 0)), " "))
 	return reply(r, r.text()), nil
 }
 

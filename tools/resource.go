@@ -38,7 +38,12 @@ func (s *Set) Resources() []mcpserver.ServerResourceTemplate {
 func (s *Set) readLog(ctx context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	id := clip(strings.TrimPrefix(req.Params.URI, logScheme))
 	// Each line has a cost besides its bytes, so the limit of lines never counts.
-	v, err := s.lines(ctx, s.owner(ctx), id, sandbox.LineQuery{Most: resourceBytes, Bytes: resourceBytes})
+	owner := s.owner(ctx)
+	var v sandbox.Lines
+	err := s.whenReattached(ctx, owner, func() (err error) {
+		v, err = s.lines(ctx, owner, id, sandbox.LineQuery{Most: resourceBytes, Bytes: resourceBytes})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,12 @@ func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 		return Failed(err), nil
 	}
 	begin := time.Now()
-	r, err := s.stop(s.owner(ctx), clip(args.execID), clip(args.containerID))
+	owner := s.owner(ctx)
+	var r stopResult
+	err = s.whenReattached(ctx, owner, func() (err error) {
+		r, err = s.stop(owner, clip(args.execID), clip(args.containerID))
+		return err
+	})
 	if err != nil {
 		return Failed(err), nil
 	}
