@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-var errClosed = errors.New("the server is shutting down")
+var errClosed error = Errorf(BoxGone, "Connect again.", "the server is shutting down")
 
 // boxes are the boxes of a Manager that have an owner, and the places of those that
 // are starting. The zero value is ready.

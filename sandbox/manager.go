@@ -209,6 +209,9 @@ func (m *Manager) maxBoxes() int { return cmp.Or(max(0, m.MaxBoxes), DefaultMaxB
 func (m *Manager) launch(ctx context.Context, spec Spec, name string, owner Owner) (*Box, error) {
 	id := NewID("b")
 	stream, err := m.Launcher.Launch(ctx, id, spec)
+	if err != nil && ctx.Err() != nil {
+		return nil, Errorf(BoxGone, "Call again to start another one.", "the call ended while its box started: %w", context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start a box: %w", err)
 	}
