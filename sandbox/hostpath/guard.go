@@ -124,6 +124,9 @@ func (g *Guard) check(f *File, u use, roots []string) error {
 	if why != "" {
 		return refuse(f.Path, "Name the directory of a project.", "cannot be %v: %s", u, why)
 	}
+	if err := f.readable(); err != nil {
+		return refuse(f.Path, "Name a directory that is yours.", "cannot be %v: you may not read it yourself, and boxes would", u)
+	}
 	if len(roots) > 0 && !inAny(roots, f.Path) {
 		return refuse(f.Path, "Choose a directory in one of the workspace_roots.", "cannot be %v: it lies in none of workspace_roots, %s", u, strings.Join(roots, ", "))
 	}

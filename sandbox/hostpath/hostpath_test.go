@@ -302,3 +302,27 @@ func TestMarkIsFoundAndRemoved(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// TestPathThatTheUserCannotReadIsRefused: the engine is root and would mount it.
+func TestPathThatTheUserCannotReadIsRefused(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	top := lay(t, "closed/", "unsearchable/", "file")
+	for name, mode := range map[string]fs.FileMode{"closed": 0, "unsearchable": 0o400, "file": 0o200} {
+		path := filepath.Join(top, name)
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chmod(path, 0o700) })
+		g := new(Guard)
+		_, err := g.Mount(path, false)
+		if name != "file" {
+			_, err2 := g.Workspace(path, false, nil)
+			err = errors.Join(err, err2)
+		}
+		if err == nil || strings.Count(err.Error(), "may not read it yourself") != strings.Count(err.Error(), "cannot be") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

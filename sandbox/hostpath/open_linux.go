@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -59,6 +60,20 @@ func newFile(name string, fd int) (*File, error) {
 	f.Mode = info.Mode()
 	f.ID, f.UID, f.GID, err = identify(name, info)
 	return f, err
+}
+
+// readable returns why the user of this process may not read the file, nil if it may. The
+// engine mounts as root, so it is not the one to refuse.
+func (f *File) readable() error {
+	mode := uint32(unix.R_OK)
+	if f.Mode.IsDir() {
+		mode |= unix.X_OK
+	}
+	err := unix.Access(fmt.Sprintf("/proc/self/fd/%d", f.file.Fd()), mode)
+	if err == unix.ENOENT { // there is no /proc
+		err = unix.Access(f.Path, mode)
+	}
+	return err
 }
 
 // Boot returns the boot id of the running kernel, "" if unknown. Another kernel numbers

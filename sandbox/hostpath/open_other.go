@@ -34,6 +34,15 @@ func open(name string) (*File, error) {
 	return f, err
 }
 
+// readable returns why the user of this process may not read the file, nil if it may.
+func (f *File) readable() error {
+	opened, err := os.Open(f.Path)
+	if err != nil {
+		return err
+	}
+	return opened.Close()
+}
+
 // Boot returns "": boxes run on another kernel.
 func Boot() string { return "" }
 
