@@ -14,6 +14,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 	"github.com/warmbox/warmbox/sandbox/docker"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/policy"
 )
 
 func doctorCommand() Command {
@@ -219,6 +220,7 @@ func (d *doctor) checkBox(ctx context.Context) {
 		return
 	}
 	defer manager.Close()
+	manager.Commands = policy.Commands{} // the lists are for the commands of clients
 	start := time.Now()
 	box, err := manager.DefaultBox(ctx, sandbox.Owner{}, nil)
 	if err != nil {

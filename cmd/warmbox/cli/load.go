@@ -177,6 +177,9 @@ type undecodable struct{}
 
 func (*undecodable) UnmarshalTOML(any) error { return errors.New("refused") }
 
+// scriptVariables are read by the scripts of the repository, which start warmbox too.
+var scriptVariables = []string{"BASE", "ENGINE_DATA", "ENGINE_RUN", "REQUIRE", "RUN", "WEEKLY"}
+
 // misspelt yields environment variables with our prefix that are unknown, each with
 // the nearest known one. They are not errors: another version may know them.
 func misspelt() iter.Seq2[string, string] {
@@ -191,7 +194,7 @@ func misspelt() iter.Seq2[string, string] {
 		for _, pair := range os.Environ() {
 			variable, _, _ := strings.Cut(pair, "=")
 			name, ours := strings.CutPrefix(variable, envPrefix)
-			if !ours || slices.Contains(known, name) {
+			if !ours || slices.Contains(known, name) || slices.Contains(scriptVariables, name) {
 				continue
 			}
 			if meant := cmp.Or(byKey[name], spell.Nearest(name, known)); meant != "" && !yield(variable, envPrefix+meant) {
