@@ -364,7 +364,7 @@ func memory(n int64) string {
 func shellHint(name, fate string) []string {
 	switch fate {
 	case sandbox.ShellKept:
-		return []string{fmt.Sprintf("The shell %q is as it was before this command, which did not end by itself.", name)}
+		return []string{fmt.Sprintf("The shell %q is as it was before this command, whose state was not saved: it was killed, it replaced the shell (exec), or the box has no room for the state (df /dev/shm).", name)}
 	case sandbox.ShellLost:
 		return []string{fmt.Sprintf("What earlier commands left in the shell %q is lost: its directory, variables and functions.", name)}
 	}
