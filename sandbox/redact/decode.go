@@ -2,6 +2,7 @@ package redact
 
 import (
 	"html"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -16,11 +17,22 @@ type decoder func(text []byte, s string) ([]byte, int)
 type escaping struct {
 	mark   byte // each escape begins with it
 	decode decoder
+	base64 []string // the escapes of line ends and of signs within base64 begin with one of them
+}
+
+// inBase64 reports whether s can contain base64 with escapes of this kind.
+func (x escaping) inBase64(s string) bool {
+	return slices.ContainsFunc(x.base64, func(escape string) bool { return strings.Contains(s, escape) })
 }
 
 // escapings are decoded one after the other, in any order: JSON contains shell
 // commands, and a shell trace quotes their quotes again.
-var escapings = []escaping{{'%', percent}, {'\\', backslash}, {'\'', singleQuote}, {'&', entity}}
+var escapings = []escaping{
+	{'%', percent, []string{"%0", "%2"}},
+	{'\\', backslash, []string{`\n`, `\/`, `\u00`, `\x`}},
+	{'\'', singleQuote, nil},
+	{'&', entity, []string{"&#"}},
+}
 
 // unescape decodes the escapes of s, which begin with a mark. If there are none, it
 // returns no seams. It omits an escape that the end of s cuts off.

@@ -12,7 +12,7 @@ type known struct {
 	plain   []string // the values, and their long lines if they have several
 	quoted  []string // forms that no decoder decodes
 	base64  []encoded
-	links   links
+	heads   heads
 	escapes bool // some values have characters that programs escape
 	spaced  bool // some values have spaces, which a URL query writes as "+"
 }
@@ -68,22 +68,43 @@ func (k *known) addText(v string) {
 
 // An encoded is the part of a value's base64 that does not depend on its neighbours.
 type encoded struct {
-	inner          string // the characters that encode only the value
-	before, behind bool   // the adjacent character encodes the value and its neighbour
+	inner string // the characters that encode only the value
+
+	// The characters that can be adjacent to inner, if one encodes bits of the value and
+	// of its neighbour. Otherwise they are empty.
+	before, behind string
 }
+
+const (
+	stdAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	urlAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+)
 
 // addBase64 adds the three alignments of a value, which depend on the number of bytes
 // before it, in both alphabets.
 func (k *known) addBase64(v string) {
 	for shift := range 3 {
-		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), v...))
-		first, end := (8*shift+5)/6, 8*(shift+len(v))/6
-		e := encoded{text[first:end], shift > 0, 8*(shift+len(v))%6 != 0}
-		k.base64 = append(k.base64, e)
-		k.links.add(e.inner)
-		if url := strings.NewReplacer("+", "-", "/", "_").Replace(e.inner); url != e.inner {
-			k.base64 = append(k.base64, encoded{url, e.before, e.behind})
-			k.links.add(url)
+		for _, alphabet := range []string{stdAlphabet, urlAlphabet} {
+			text := base64.NewEncoding(alphabet).WithPadding(base64.NoPadding).EncodeToString(append(make([]byte, shift), v...))
+			first, end := (8*shift+5)/6, 8*(shift+len(v))/6
+			e := encoded{inner: text[first:end]}
+			if shift > 0 {
+				low := 1 << (6*first - 8*shift)
+				for high := 0; high < 64; high += low {
+					e.before += alphabet[high+strings.IndexByte(alphabet, text[first-1])%low:][:1]
+				}
+			}
+			if bits := 8*(shift+len(v)) - 6*end; bits > 0 {
+				e.behind = alphabet[strings.IndexByte(alphabet, text[end]):][:1<<(6-bits)]
+			}
+			if alphabet == urlAlphabet && !strings.ContainsAny(e.inner, "-_") {
+				// The text is that of the other alphabet, but what is adjacent may not be.
+				last := &k.base64[len(k.base64)-1]
+				last.before, last.behind = last.before+e.before, last.behind+e.behind
+				continue
+			}
+			k.heads.add(len(k.base64), e.inner)
+			k.base64 = append(k.base64, e)
 		}
 	}
 }
@@ -99,26 +120,9 @@ func (k *known) find(s string, spans []Span) []Span {
 		}
 	}
 	spans = k.findWrapped(s, k.findBase64(s, spans))
-	if k.escapes || strings.Contains(s, `\n`) {
+	if k.escapes || slices.ContainsFunc(escapings, func(x escaping) bool { return x.inBase64(s) }) {
 		e := unescaper{known: k, seen: map[string]bool{s: true}}
 		spans = append(spans, e.find(s, 1, false)...)
-	}
-	return spans
-}
-
-// findWrapped finds base64 that is wrapped at line ends.
-func (k *known) findWrapped(s string, spans []Span) []Span {
-	for _, signed := range []bool{false, true} {
-		if signed && !strings.Contains(s, "\n+") && !strings.Contains(s, "\n-") {
-			break
-		}
-		joined, seams := k.links.join(s, signed)
-		if seams == nil {
-			continue
-		}
-		for _, x := range k.findBase64(joined, nil) {
-			spans = append(spans, Span{rawAt(seams, x.From), rawAt(seams, x.To-1) + 1, x.Kind})
-		}
 	}
 	return spans
 }
@@ -140,7 +144,8 @@ type unescaper struct {
 
 func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
 	for _, kind := range escapings {
-		if !e.escapes && kind.mark != '\\' {
+		within := kind.inBase64(s)
+		if !e.escapes && !within {
 			continue
 		}
 		text, seams := unescape(s, kind.mark, kind.decode)
@@ -153,10 +158,10 @@ func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
 		if e.escapes {
 			found = e.findPlain(text, spaced)
 		}
-		if kind.mark == '\\' { // line ends within base64 in JSON
-			found = e.findWrapped(text, found)
+		if within {
+			found = e.findWrapped(text, e.findBase64(text, found))
 		}
-		if level < maxLevels && e.escapes {
+		if level < maxLevels {
 			found = append(found, e.find(text, level+1, spaced)...)
 		}
 		spans = append(spans, inRaw(found, text, s, seams)...)
@@ -187,7 +192,8 @@ func (k *known) findPlain(s string, spaced bool) (spans []Span) {
 }
 
 func (k *known) findBase64(s string, spans []Span) []Span {
-	for _, e := range k.base64 {
+	for i := range k.base64 {
+		e := &k.base64[i]
 		n := len(spans)
 		spans = appendText(spans, s, e.inner)
 		for i := n; i < len(spans); i++ {
@@ -197,13 +203,27 @@ func (k *known) findBase64(s string, spans []Span) []Span {
 	return spans
 }
 
-// widen adds the adjacent characters that depend on the value, and the padding.
-func (e encoded) widen(s string, x Span) Span {
-	if e.before && x.From > 0 && inBase64(s[x.From-1]) {
+// widen adds the adjacent characters that depend on the value, also if a line end is
+// in between, and the padding.
+func (e *encoded) widen(s string, x Span) Span {
+	if i := strings.LastIndexAny(s[max(0, x.From-1):x.From], e.before); i >= 0 {
 		x.From--
+	} else if nl := strings.LastIndexByte(s[max(0, x.From-maxPrefix-1):x.From], '\n'); nl >= 0 && e.before != "" {
+		nl += max(0, x.From-maxPrefix-1)
+		line := s[max(0, nl-maxSuffix-1):nl]
+		line = line[strings.LastIndexByte(line, '\n')+1:]
+		if i := strings.LastIndexAny(line, e.before); i >= 0 {
+			x.From = nl - len(line) + i
+		}
 	}
-	if e.behind && x.To < len(s) && inBase64(s[x.To]) {
+	if x.To < len(s) && strings.IndexByte(e.behind, s[x.To]) >= 0 {
 		x.To++
+	} else if nl := strings.IndexByte(s[x.To:min(len(s), x.To+maxSuffix+1)], '\n'); nl >= 0 && e.behind != "" {
+		nl += x.To + 1
+		line, _, _ := strings.Cut(s[nl:min(len(s), nl+maxPrefix+1)], "\n")
+		if i := strings.IndexAny(line, e.behind); i >= 0 {
+			x.To = nl + i + 1
+		}
 	}
 	for n := 0; n < 2 && x.To < len(s) && s[x.To] == '='; n++ {
 		x.To++
@@ -213,9 +233,14 @@ func (e encoded) widen(s string, x Span) Span {
 
 func inBase64(c byte) bool { return charset[c]&(1<<base64url) != 0 || c == '+' || c == '/' }
 
+// minCut is the minimum length of the prefix of a value, or of its base64, that is
+// masked at the end of a text.
+const minCut = 4
+
 // appendText appends the places of v in s, and of a prefix of v at the end of s: the
 // rest may not have been printed yet.
 func appendText(spans []Span, s, v string) []Span {
+	const most = 4096
 	end := 0
 	for {
 		i := strings.Index(s[end:], v)
@@ -225,8 +250,7 @@ func appendText(spans []Span, s, v string) []Span {
 		spans = append(spans, Span{end + i, end + i + len(v), "secret"})
 		end += i + len(v)
 	}
-	const least, most = 4, 4096
-	for n := min(len(v)-1, len(s)-end, most); n >= least; n-- {
+	for n := min(len(v)-1, len(s)-end, most); n >= minCut; n-- {
 		if v[n-1] == s[len(s)-1] && strings.HasSuffix(s, v[:n]) {
 			return append(spans, Span{len(s) - n, len(s), "secret"})
 		}

@@ -7,6 +7,7 @@ import (
 	"html"
 	"net/url"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -151,41 +152,111 @@ func TestWrappedBase64OfValueIsMasked(t *testing.T) {
 	}
 }
 
-// The lines may be short, and have text before and after the base64.
-func TestNarrowAndIndentedBase64OfValueIsMasked(t *testing.T) {
-	for _, v := range []string{"kP9vWx3LmQ8sTz4RbN7yHc2D", `kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`} {
-		r := &Redactor{Values: []string{v}}
-		for name, format := range map[string]string{
-			"plain": "%[2]s\n", "indented": "  %[2]s\n", "tab": "\t%[2]s\n", "comment": "# %[2]s\n", "quote": "> %[2]s\n", "bar": "| %[2]s\n",
-			"item": "    - %[2]s\n", "cat -n": "%6[1]d\t%[2]s\n", "grep -n": "%[1]d:%[2]s\n", "strings": "\t\"%[2]s\" +\n", "shell": "%[2]s\\\n",
-			"log": "2026-01-01 12:00:01 INF %[2]s\n", "added": "+%[2]s\n", "removed": "-%[2]s\n", "JSON": `%[2]s\n`, "CRLF": "%[2]s\r\n", "coloured": "\x1b[32m%[2]s\x1b[0m\n",
-		} {
-			for _, width := range []int{4, 7, 10, 12, 16, 20, 28, 36, 40, 64, 76} {
-				if name == "log" && width < 16 || name == "JSON" && width < 7 {
-					continue // where the time is the longest word of a line
+// A program may escape base64, also that of a value that needs no escapes itself.
+func TestEscapedBase64OfValueIsMasked(t *testing.T) {
+	const v = "kP9vWx3Lm>~?zQ8sTz4~>>RbN7y???Hc2D"
+	for name, form := range map[string]func(string) string{
+		"query":             url.QueryEscape,
+		"query, lower case": func(s string) string { return lowerHex(url.QueryEscape(s)) },
+		"JSON of PHP":       func(s string) string { return strings.ReplaceAll(plainJSON(s), "/", `\/`) },
+		"HTML":              func(s string) string { return strings.ReplaceAll(s, "+", "&#43;") },
+		"hex":               func(s string) string { return strings.ReplaceAll(s, "+", `\x2b`) },
+		"unicode":           func(s string) string { return strings.ReplaceAll(s, "+", `\u002b`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for shift := range 3 {
+				r := &Redactor{Values: []string{v}}
+				text := "a " + form(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("q", shift)+v))) + " b"
+				if got := r.Text(text); !strings.Contains(got, "‹secret›") || len(got) > len("a ")+8+len("‹secret›")+len(" b") {
+					t.Errorf("%q shows as %q", text, got)
 				}
-				for before := range 4 {
-					code := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("q", before*17) + v + strings.Repeat("z", 40)))
-					var b strings.Builder
-					for n := 1; code != ""; n++ {
-						w := min(width, len(code))
-						fmt.Fprintf(&b, format, n, code[:w])
-						code = code[w:]
-					}
-					got := r.Text("data:\n" + b.String() + "end\n")
-					if !strings.Contains(got, "‹secret›") {
-						t.Fatalf("%s, lines of %d, %d before it: %q", name, width, before*17, got)
-					}
-					for shift := range 3 {
-						inner := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), v...))
-						for i := 2; i+7 < len(inner); i++ {
-							if strings.Contains(got, inner[i:i+6]) {
-								t.Fatalf("%s, lines of %d, %d before it: %q has %q", name, width, before*17, got, inner[i:i+6])
+			}
+		})
+	}
+}
+
+// The lines may be short and have any text before and after the base64, also
+// characters of base64 and text that differs from line to line.
+func TestBase64WithTextAroundItsLinesIsMasked(t *testing.T) {
+	formats := []string{
+		"%[2]s\n", "%6[1]d\t%[2]s\n", "%[1]d:%[2]s\n", "2026-01-01 12:00:01 INF %[2]s\n", "12:00:01.123456 INF %[2]s\n",
+		"\x1b[32m%[2]s\x1b[0m\n", "line%[1]d %[2]s %[1]d/9\n", `%[2]s\n`, `%[2]s\r\n`, `%[2]s\\n`, "%[2]s%%0A", "%[2]s%%0d%%0a", "%[2]s&#10;", "%[2]s&#xA;", "/0123456789+0123456789+0123456789+0123456789/ok=%[2]s\n",
+	}
+	for _, prefix := range []string{"  ", "\t", "# ", "> ", "| ", "    - ", "+", "-", "/", "//", "x", "[0m", "<b>", "key=", "INFO ab ", "1\t", `"`, "<td>", "data: "} {
+		formats = append(formats, prefix+"%[2]s\n")
+	}
+	for _, suffix := range []string{
+		`"`, `" +`, `",`, `\`, " |", ";", "\r", `\n"`, `\n" +`, `\n",`, `\n`, "<br>", "<br/>", "</p>", "</td>", " ok", " (b)", "%%0A", "&#10;", "=0A=", "=", "; //", `" \`, "/+abcdef",
+	} {
+		formats = append(formats, "  \"%[2]s"+suffix+"\n")
+	}
+	for _, format := range formats {
+		t.Run(strconv.Quote(format), func(t *testing.T) {
+			for _, v := range []string{"kP9vWx3LmQ8sTz4RbN7yHc2D", `kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`} {
+				r := &Redactor{Values: []string{v}}
+				for _, width := range []int{2, 4, 7, 10, 12, 16, 20, 28, 36, 40, 64, 76} {
+					for before := range 4 {
+						code := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("q", before*17) + v + strings.Repeat("z", 40)))
+						var b strings.Builder
+						for n := 1; code != ""; n++ {
+							w := min(width, len(code))
+							fmt.Fprintf(&b, format, n, code[:w])
+							code = code[w:]
+						}
+						got := r.Text("data:\n" + b.String() + "end\n")
+						if !strings.Contains(got, "‹secret›") || !strings.HasSuffix(got, "end\n") {
+							t.Fatalf("lines of %d, %d before it: %q", width, before*17, got)
+						}
+						for shift := range 3 {
+							inner := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), v...))
+							for i := 2; i+5 < len(inner); i++ {
+								if strings.Contains(got, inner[i:i+4]) {
+									t.Fatalf("lines of %d, %d before it: %q has %q", width, before*17, got, inner[i:i+4])
+								}
 							}
 						}
 					}
 				}
 			}
+		})
+	}
+}
+
+// Text around base64 beyond the bounds, and lines of one character, are not skipped.
+func TestBase64FarFromLineEndsIsNotJoined(t *testing.T) {
+	const v = "kP9vWx3LmQ8sTz4RbN7yHc2D"
+	r := &Redactor{Values: []string{v}}
+	code := base64.StdEncoding.EncodeToString([]byte(v))
+	for name, test := range map[string]struct {
+		between string
+		masked  bool
+	}{
+		"prefix of 48": {"\n" + strings.Repeat("x", maxPrefix), true},
+		"prefix of 49": {"\n" + strings.Repeat("x", maxPrefix+1), false},
+		"suffix of 8":  {strings.Repeat("x", maxSuffix) + "\n", true},
+		"suffix of 9":  {strings.Repeat("x", maxSuffix+1) + "\n", false},
+		"empty line":   {"\n\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := code[:15] + test.between + code[15:] + "\n"
+			if got := r.Text(text); strings.Contains(got, "‹secret›") != test.masked || !test.masked && got != text {
+				t.Errorf("%q shows as %q", text, got)
+			}
+		})
+	}
+	one := strings.Join(strings.Split(code, ""), "\n") + "\n"
+	if got := r.Text(one); got != one {
+		t.Errorf("%q shows as %q", one, got)
+	}
+}
+
+// Base64 that ends with its value at the end of a line leaves the next line unmasked.
+func TestLinesAfterBase64StayUnchanged(t *testing.T) {
+	for _, v := range []string{"kP9vWx3LmQ8sTz4RbN7yHc2D", "kP9vWx3LmQ8sTz4RbN7yHc2Dx", "kP9vWx3LmQ8sTz4RbN7yHc2Dxy"} {
+		r := &Redactor{Values: []string{v}}
+		text := "token: " + base64.StdEncoding.EncodeToString([]byte(v)) + "\n" + ordinary
+		if got, want := r.Text(text), "token: ‹secret›\n"+ordinary; got != want {
+			t.Errorf("%q shows as %q", text, got)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	// maxPrefix bounds the text before base64 on each line but the first: an
@@ -8,146 +11,159 @@ const (
 	maxPrefix = 48
 
 	// maxSuffix bounds the text after base64 on each line but the last: a quote, a
-	// comma, a backslash.
+	// comma, an escaped line end, a tag.
 	maxSuffix = 8
+
+	// maxOpen bounds the matches that one line continues. Only a value that repeats
+	// itself reaches it.
+	maxOpen = 64
 )
 
-// A stretch is a part of a text.
-type stretch struct{ from, to int }
-
-// links are the characters that can be on the two sides of a line end within the
-// base64 of the values: the last two before it and the first one after it. Most line
-// ends have none of them.
-type links struct {
-	pairs, triples hashes
+// A head is the beginning of the base64 of a value, which can be before a line end.
+type head struct {
+	code int // index in known.base64
+	n    int // its number of characters
 }
 
-func (l *links) add(code string) {
-	// The character before the first one depends on the text before the value.
-	l.pairs.set(0, 0, code[0])
-	l.triples.set(0, code[0], code[1])
-	for i := 2; i < len(code); i++ {
-		l.pairs.set(0, code[i-2], code[i-1])
-		l.triples.set(code[i-2], code[i-1], code[i])
+// heads are the heads of all base64, by their last two characters. The first character
+// alone is under 0 and itself, since the one before it depends on other text.
+type heads struct {
+	by   map[[2]byte][]head
+	seen hashes
+}
+
+func (h *heads) add(code int, text string) {
+	if h.by == nil {
+		h.by = map[[2]byte][]head{}
+	}
+	var before byte
+	for i := range len(text) - 1 {
+		end := [2]byte{before, text[i]}
+		h.by[end] = append(h.by[end], head{code, i + 1})
+		h.seen.set(end)
+		before = text[i]
 	}
 }
 
-// ends reports whether two characters can be before a line end.
-func (l *links) ends(a, b byte) bool { return l.pairs.has(0, a, b) || l.pairs.has(0, 0, b) }
+// hashes is a set of pairs of characters, with false positives.
+type hashes [1 << 7]uint64
 
-func (l *links) has(a, b, c byte) bool { return l.triples.has(a, b, c) || l.triples.has(0, b, c) }
-
-// hashes is a set of sequences of characters, with false positives.
-type hashes [1 << 9]uint64
-
-func (h *hashes) set(a, b, c byte) {
-	n := hash(a, b, c)
+func (h *hashes) set(pair [2]byte) {
+	n := hash(pair)
 	h[n>>6] |= 1 << (n & 63)
 }
 
-func (h *hashes) has(a, b, c byte) bool {
-	n := hash(a, b, c)
+func (h *hashes) has(pair [2]byte) bool {
+	n := hash(pair)
 	return h[n>>6]&(1<<(n&63)) != 0
 }
 
-func hash(a, b, c byte) uint32 {
-	const bits = 15
-	return (uint32(a)<<16 | uint32(b)<<8 | uint32(c)) * 2654435761 >> (32 - bits)
+func hash(pair [2]byte) uint32 {
+	const bits = 13
+	return (uint32(pair[0])<<8 | uint32(pair[1])) * 2654435761 >> (32 - bits)
 }
 
-// join removes the text between pieces of base64 on consecutive lines, however short
-// they are. It does not know the surrounding text and also joins some pieces that are
-// not base64; that is safe, since only a missing join could show a secret. If no two
-// pieces follow each other, it returns no seams.
-//
-// Lines of a diff begin with a sign that base64 also contains; signed skips it.
-func (l *links) join(s string, signed bool) (joined string, seams []seam) {
-	if strings.IndexByte(s, '\n') < 0 {
-		return "", nil
-	}
-	var b strings.Builder
-	var before stretch // the last piece of the previous line
-	joining := false
-	for from := 0; from < len(s); {
-		to := len(s)
-		if i := strings.IndexByte(s[from:], '\n'); i >= 0 {
-			to = from + i
+// An open match is a head that ends a line and that the next line may continue.
+type open struct {
+	head
+	from int // where it begins
+}
+
+// findWrapped finds base64 that line ends interrupt, however short the lines. It skips
+// up to maxSuffix bytes before a line end and up to maxPrefix bytes after it, whatever
+// they are. To recognize this text instead, by its characters or because each line
+// repeats it, would miss a value behind the text that was not thought of.
+func (k *known) findWrapped(s string, spans []Span) []Span {
+	var matches, next []open
+	for from := 0; ; {
+		i := strings.IndexByte(s[from:], '\n')
+		to := from + i
+		if i < 0 {
+			to = len(s)
 		}
-		begin := from
-		if signed && begin < to && (s[begin] == '+' || s[begin] == '-') {
-			begin++
+		next = next[:0]
+		for _, m := range matches {
+			spans, next = k.proceed(s, from, to, m, spans, next)
 		}
-		last := lastRun(s, begin, to)
-		linked := false
-		if before.to-before.from > 1 && l.ends(s[before.to-2], s[before.to-1]) {
-			longest := longestRun(s, begin, to)
-			linked = longest.to > longest.from && longest.from-from <= maxPrefix && l.has(s[before.to-2], s[before.to-1], s[longest.from])
-			if linked && !joining {
-				if seams != nil {
-					b.WriteByte('\n')
-				}
-				seams = append(seams, seam{b.Len(), before.from})
-				b.WriteString(s[before.from:before.to])
-			}
-			if linked {
-				seams = append(seams, seam{b.Len(), longest.from})
-				b.WriteString(s[longest.from:longest.to])
-				linked = longest == last
-			}
+		if i < 0 {
+			return spans
 		}
-		before, joining = last, linked
+		next = k.begin(s, from, to, next)
+		matches, next = next, matches
 		from = to + 1
 	}
-	if seams != nil && !(joining && before.to == len(s)) {
-		b.WriteByte('\n') // the last piece does not continue
-	}
-	return b.String(), seams
 }
 
-// lastRun returns the last piece of a line that may be base64. It is empty if the text
-// after it is too long.
-func lastRun(s string, from, to int) stretch {
-	for i := to; i > from && to-i <= maxSuffix; {
-		if !inBase64(s[i-1]) {
-			i--
+// begin appends the heads at the end of the line s[from:to].
+func (k *known) begin(s string, from, to int, matches []open) []open {
+	for at := to; at > from && to-at <= maxSuffix; at-- {
+		c := s[at-1]
+		if !inBase64(c) {
 			continue
 		}
-		end := i
-		for i > from && inBase64(s[i-1]) {
-			i--
-		}
-		if !isSign(s[i:end]) {
-			return stretch{i, end}
+		for _, end := range [2][2]byte{{0, c}, {s[max(at-2, from)], c}} {
+			if !k.heads.seen.has(end) {
+				continue
+			}
+			for _, h := range k.heads.by[end] {
+				code := k.base64[h.code].inner
+				if h.n <= at-from && s[at-h.n:at] == code[:h.n] && !strings.HasPrefix(s[at:to], code[h.n:]) {
+					matches = k.continues(s, to+1, open{h, at - h.n}, matches)
+				}
+			}
 		}
 	}
-	return stretch{}
+	return matches
 }
 
-// longestRun returns the longest piece of a line that may be base64, the last of
-// several. It prefers any other piece to a line number.
-func longestRun(s string, from, to int) (longest stretch) {
-	for i, number := from, true; i < to; {
-		if !inBase64(s[i]) {
-			i++
+// proceed continues a match on the line s[from:to]. It appends a span for each place
+// where the match is complete, and the longer matches that end this line too.
+func (k *known) proceed(s string, from, to int, m open, spans []Span, matches []open) ([]Span, []open) {
+	code := &k.base64[m.code]
+	rest := code.inner[m.n:]
+	for at := from; at < to && at-from <= maxPrefix; at++ {
+		i := strings.IndexByte(s[at:min(to, from+maxPrefix+1)], rest[0])
+		if i < 0 {
+			break
+		}
+		at += i
+		n := common(s[at:to], rest)
+		if n == len(rest) {
+			spans = append(spans, code.widen(s, Span{m.from, at + n, "secret"}))
 			continue
 		}
-		x := stretch{i, i}
-		digits := true
-		for i < to && inBase64(s[i]) {
-			digits = digits && s[i] >= '0' && s[i] <= '9'
-			i++
+		if at+n == len(s) && m.n+n >= minCut {
+			spans = append(spans, Span{m.from, len(s), "secret"})
 		}
-		if x.to = i; isSign(s[x.from:x.to]) {
-			continue
+		for ; n >= 2 && to-(at+n) <= maxSuffix; n-- { // one character matches too much text
+			matches = k.continues(s, to+1, open{head{m.code, m.n + n}, m.from}, matches)
 		}
-		if number || x.to-x.from >= longest.to-longest.from {
-			longest = x
-		}
-		number = number && digits
 	}
-	return longest
+	return spans, matches
 }
 
-// isSign reports whether characters of base64 are more likely a horizontal rule, a
-// list marker or an operator.
-func isSign(s string) bool { return len(s) <= 2 && strings.Trim(s, "+-/_") == "" }
+// continues appends a match if the line at from can continue it.
+func (k *known) continues(s string, from int, m open, matches []open) []open {
+	rest := k.base64[m.code].inner[m.n:]
+	window := s[from:min(len(s), from+maxPrefix+2)]
+	if !strings.Contains(window, rest[:min(len(rest), 2)]) && !(from+len(window) == len(s) && strings.HasSuffix(window, rest[:1])) {
+		return matches
+	}
+	if i := slices.IndexFunc(matches, func(o open) bool { return o.head == m.head }); i >= 0 {
+		matches[i].from = min(matches[i].from, m.from)
+		return matches
+	}
+	if len(matches) == maxOpen {
+		return matches
+	}
+	return append(matches, m)
+}
+
+// common returns the length of the common prefix of two texts.
+func common(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
