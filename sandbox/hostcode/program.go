@@ -41,8 +41,8 @@ var (
 )
 
 // words returns the parts of a command line that can name a file: its words as a shell
-// splits them, for names with blanks, and the text between all characters that are
-// special to a shell. Text after an expansion counts as relative, since the expansion
+// splits them, for names with blanks, the text between all characters that are
+// special to a shell, and the values that are in one word with short options. Text after an expansion counts as relative, since the expansion
 // mostly yields the directory.
 func words(line string) (list []string) {
 	const maxNested = 4
@@ -59,8 +59,27 @@ func words(line string) (list []string) {
 		}
 	}
 	list = append(list, strings.FieldsFunc(variable.ReplaceAllString(line, " "), splits)...)
+	for _, word := range slices.Clone(list) {
+		list = append(list, gluedValues(word)...)
+	}
 	return slices.DeleteFunc(list, func(word string) bool { return strings.Trim(word, "./") == "" })
 }
+
+// gluedValues returns what can be the value of a short option in the same word: t/p of
+// -ft/p and of -nft/p. Only the program knows which letters are options, so each of the
+// first ones may be the last.
+func gluedValues(word string) (values []string) {
+	const maxLetters = 8
+	if !strings.HasPrefix(word, "-") || strings.HasPrefix(word, "--") {
+		return nil
+	}
+	for i := 1; i < len(word)-1 && i <= maxLetters && isOptionLetter(word[i]); i++ {
+		values = append(values, word[i+1:])
+	}
+	return values
+}
+
+func isOptionLetter(c byte) bool { return isLetter(c) || c >= '0' && c <= '9' }
 
 func splits(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`\\!;|&()<>{}[]=:,*?$", r) }
 

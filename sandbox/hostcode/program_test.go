@@ -14,6 +14,7 @@ func TestProgramIsFoundInEverySpelling(t *testing.T) {
 		"sh -c 'exec t/d \"$@\"' -": "t/d", "!f() { t/g; }; f": "t/g", "python3 -I -B t/i": "t/i", "t/f | cat": "t/f", "bash ./t/n %O": "t/n",
 		"node --require=t/l x": "t/l", "echo {t/b,x}": "t/b", "~/x; t/a": "t/a", "%(prefix)/x || t/a": "t/a", "make -C t m": "t/m",
 		"sh script": "script", "eval $(t/a)": "t/a", "x >t/out": "t/out", "${X:-t/p}": "t/p", "t/a\tx": "t/a",
+		"awk -ft/p63": "t/p63", "sed -nft/p": "t/p", "awk -f./t/p x": "t/p", "perl -w -It/lib": "t/lib", "x -f't/s 1'": "t/s 1", `x "-ft/s 1"`: "t/s 1", "make -Ct -fm": "t/m", "x -n8ft/p": "t/p", "x -f$PWD/t/p": "t/p", "sed --file=t/p64": "t/p64",
 	} {
 		t.Run(value, func(t *testing.T) {
 			y := newYard(t)
