@@ -312,7 +312,7 @@ func withoutGlobals(words []word) (rest []word, err error) {
 	if words[0].text == "git" {
 		_, rest, err = gitGlobal(words)
 	} else if len(rest) > 0 && dashes(rest[0]) {
-		rest, err = goChdir(rest)
+		_, rest, err = goChdir(rest)
 	}
 	if err != nil {
 		return nil, err

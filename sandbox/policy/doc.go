@@ -10,7 +10,8 @@
 //	(b) The arguments of a program that can run other programs must follow a closed
 //	    grammar of its subcommands, its options, the options that take a value, and
 //	    the values that run nothing. An option that is not in the grammar is
-//	    refused, whatever it does. See options, gitOptions and goFlags.
+//	    refused, whatever it does. Options and operands that the grammar calls output
+//	    paths must not lead to a .git. See options, gitOptions, goFlags and output.
 //	(c) A variable may be set only if a closed table has its name and value. This
 //	    holds for assignments, loops, env, make, and the env of exec and start. Any
 //	    other variable could choose which code runs. See variables.

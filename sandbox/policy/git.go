@@ -41,7 +41,8 @@ func (k *checker) git(words []word) error {
 		return denied("Use a subcommand such as git log instead of an alias.", "git %s is not allowed: it may run another program", name)
 	}
 	o.negated = true
-	given, operands, err := o.parse(rest)
+	o.dir = gitDir(given)
+	given, operands, err := k.parseArgs("git", o, rest)
 	if err != nil {
 		return err
 	}
@@ -81,6 +82,21 @@ func gitGlobal(words []word) (given []option, rest []word, err error) {
 		}
 	}
 	return given, rest, err
+}
+
+// gitDir returns the directory in which git runs. Each -C is relative to the one
+// before it.
+func gitDir(given []option) string {
+	var dirs []string
+	for _, g := range given {
+		switch {
+		case g.name == "C" && strings.HasPrefix(g.value, "/"):
+			dirs = []string{g.value}
+		case g.name == "C" && g.value != "":
+			dirs = append(dirs, g.value)
+		}
+	}
+	return strings.Join(dirs, "/")
 }
 
 func checkGitGlobal(g option) error {
@@ -210,7 +226,8 @@ const (
 )
 
 // gitOptions returns the grammar of a subcommand. None of its options names a
-// program, a repository directory, a template or an output file.
+// program, a repository directory, a template or an output file. The operands that
+// name a new directory are output paths.
 func gitOptions(name string) (o options, ok bool) {
 	strategy := map[string]string{"s": gitStrategies, "strategy": gitStrategies}
 	switch name {
@@ -265,7 +282,7 @@ func gitOptions(name string) (o options, ok bool) {
 		return options{flags: "vqdnfu46", long: "verbose quiet all branches mirror delete tags dry-run porcelain force force-with-lease? force-if-includes recurse-submodules= thin set-upstream progress prune verify follow-tags atomic ipv4 ipv6"}, true
 	case "clone":
 		return options{
-			flags: "vqnls46", values: "job",
+			flags: "vqnls46", values: "job", outputFrom: 2, outputHere: true,
 			long: "verbose quiet progress reject-shallow no-checkout checkout bare mirror local hardlinks no-hardlinks shared recurse-submodules? recursive? jobs= dissociate origin= branch= depth= shallow-since= shallow-exclude= " +
 				"single-branch tags no-tags shallow-submodules ipv4 ipv6 filter= also-filter-submodules remote-submodules sparse",
 		}, true
@@ -295,10 +312,16 @@ func gitOptions(name string) (o options, ok bool) {
 	case "submodule", "submodule status", "submodule init", "submodule deinit", "submodule summary", "submodule sync", "submodule set-url", "submodule absorbgitdirs":
 		return options{flags: "qf", long: "quiet cached recursive force all files"}, true
 	case "submodule add", "submodule update", "submodule set-branch":
-		return options{flags: "qfN", values: "b", long: "quiet force init remote no-fetch checkout merge rebase recommend-shallow recursive single-branch branch= name= depth= jobs= filter= progress default"}, true
+		from := 0
+		if name == "submodule add" {
+			from = 2
+		}
+		return options{outputFrom: from, flags: "qfN", values: "b", long: "quiet force init remote no-fetch checkout merge rebase recommend-shallow recursive single-branch branch= name= depth= jobs= filter= progress default"}, true
 	case "worktree add":
-		return options{flags: "fdq", values: "bB", long: "force detach checkout lock reason= track guess-remote orphan quiet"}, true
-	case "worktree", "worktree list", "worktree lock", "worktree move", "worktree prune", "worktree remove", "worktree repair", "worktree unlock":
+		return options{outputFrom: 1, flags: "fdq", values: "bB", long: "force detach checkout lock reason= track guess-remote orphan quiet"}, true
+	case "worktree move":
+		return options{outputFrom: 2, flags: "fv", long: "verbose force"}, true
+	case "worktree", "worktree list", "worktree lock", "worktree prune", "worktree remove", "worktree repair", "worktree unlock":
 		return options{flags: "fvnz", long: "porcelain verbose force dry-run expire= reason="}, true
 	case "bisect", "bisect start", "bisect good", "bisect bad", "bisect new", "bisect old", "bisect skip", "bisect reset", "bisect log", "bisect terms", "bisect next":
 		return options{long: "first-parent no-checkout term-good? term-bad? term-new? term-old?"}, true
@@ -315,7 +338,7 @@ func gitPlumbing(name string) (o options, ok bool) {
 	case "archive":
 		return options{flags: "lv", long: "format= prefix= list verbose worktree-attributes", only: map[string]string{"format": "tar zip"}}, true
 	case "init":
-		return options{flags: "q", values: "b", long: "bare shared? quiet initial-branch= object-format="}, true
+		return options{outputFrom: 1, outputHere: true, flags: "q", values: "b", long: "bare shared? quiet initial-branch= object-format="}, true
 	case "config":
 		return options{flags: "lz", long: "global system local worktree get get-all get-regexp get-urlmatch list null name-only includes show-origin show-scope type= bool int bool-or-int path default="}, true
 	case "grep":

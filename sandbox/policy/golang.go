@@ -14,8 +14,11 @@ import (
 func (k *checker) golang(words []word) error {
 	rest := words[1:]
 	if len(rest) > 0 && strings.TrimLeft(rest[0].text, "-") != rest[0].text {
-		after, err := goChdir(rest)
+		dir, after, err := goChdir(rest)
 		if err != nil {
+			return err
+		}
+		if err := k.goOutput("C", dir); err != nil {
 			return err
 		}
 		rest = after
@@ -40,7 +43,12 @@ func (k *checker) golang(words []word) error {
 	if !ok {
 		return denied("Allowed of go: "+goNames+".", "go %s is not allowed: its options are not known", name)
 	}
-	operands, err := goParse(name, flags, rest)
+	if k.directoryUnknown { // most subcommands write to their directory
+		if err := k.output("go", valueWord(".")); err != nil {
+			return err
+		}
+	}
+	operands, err := k.goParse(name, flags, rest)
 	if err != nil {
 		return err
 	}
@@ -48,21 +56,33 @@ func (k *checker) golang(words []word) error {
 }
 
 // goChdir reads -C, which may come before the subcommand.
-func goChdir(words []word) (rest []word, err error) {
+func goChdir(words []word) (dir string, rest []word, err error) {
 	name, value, glued := strings.Cut(words[0].text, "=")
 	rest = words[1:]
 	if !glued && len(rest) > 0 {
 		value, rest = rest[0].text, rest[1:]
 	}
 	if name != "-C" && name != "--C" {
-		return nil, unknownOption(words[0])
+		return "", nil, unknownOption(words[0])
 	}
-	return rest, goValue("C", value)
+	return value, rest, goValue("C", value)
+}
+
+// goOutputs are the flags whose value is a path that go writes, or the directory that
+// such paths are relative to.
+const goOutputs = "o coverprofile cpuprofile memprofile blockprofile mutexprofile trace outputdir C"
+
+// goOutput checks the value of a flag that names an output path.
+func (k *checker) goOutput(flag, value string) error {
+	if !slices.Contains(strings.Fields(goOutputs), flag) {
+		return nil
+	}
+	return k.output("go", valueWord(value))
 }
 
 // goParse checks the flags and returns the operands. It stops at the first operand of
 // go run, since the words after it are the program's.
-func goParse(name, flags string, words []word) (operands []word, err error) {
+func (k *checker) goParse(name, flags string, words []word) (operands []word, err error) {
 	known := strings.Fields(flags)
 	for len(words) > 0 {
 		w := words[0]
@@ -93,6 +113,9 @@ func goParse(name, flags string, words []word) (operands []word, err error) {
 			value, words = next.text, words[1:]
 		}
 		if err := goValue(flag, value); err != nil {
+			return nil, err
+		}
+		if err := k.goOutput(flag, value); err != nil {
 			return nil, err
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A guard checks the arguments of a program that can run other programs or load code
-// through an option. It gets only static words, except for some values of git.
+// A guard checks the arguments of a program that, through an argument, can run other
+// programs, load code or write a file. It gets only static words, except for some values of git.
 type guard func(k *checker, words []word) error
 
 func guardOf(program string) guard {
@@ -29,6 +29,8 @@ func guardOf(program string) guard {
 		return (*checker).diff
 	case "sort":
 		return (*checker).sort
+	case "uniq":
+		return (*checker).uniq
 	case "rg":
 		return (*checker).rg
 	case "git":
@@ -53,7 +55,7 @@ func (k *checker) guarded(check guard, words []word) error {
 		// An argument of git may have an unknown value, such as a commit message:
 		// options.parse makes sure that it is not an option.
 		if !w.static && !(name == "git" && w.single && i > 0) {
-			return denied("Write the arguments of "+name+" out, in quotes if necessary.", "%s can run other programs, so its arguments must be constant, got %s", name, w.raw)
+			return denied("Write the arguments of "+name+" out, in quotes if necessary.", "%s can run other programs or write files, so its arguments must be constant, got %s", name, w.raw)
 		}
 		if w.glob == 0 || w.glob > 0 && w.text[0] == '-' {
 			return denied("Quote the pattern: '"+shorten(w.text)+"', or write ./ before it.", "%s in the arguments of %s may expand to a file name that looks like an option", w.raw, name)
@@ -235,7 +237,7 @@ func (k *checker) find(words []word) error {
 			if i := slices.IndexFunc(command, func(w word) bool { return w.glob >= 0 }); i >= 0 {
 				return denied("Quote it.", "the pattern %s is not allowed after %s: it may expand to the ; that ends the command", command[i].raw, w)
 			}
-			if err := k.inner("find "+w, command, fed); err != nil {
+			if err := k.findRun(w, command, fed); err != nil {
 				return err
 			}
 			rest = rest[len(command)+2:]
@@ -244,6 +246,14 @@ func (k *checker) find(words []word) error {
 		}
 	}
 	return nil
+}
+
+// findRun checks the command of an action such as -exec.
+func (k *checker) findRun(action string, command []word, fed bool) error {
+	outside := k.directoryUnknown
+	defer func() { k.directoryUnknown = outside }()
+	k.directoryUnknown = outside || action == "-execdir" || action == "-okdir"
+	return k.inner("find "+action, command, fed)
 }
 
 // isFindCount reports whether s may follow the dash of a count: a number with a unit,

@@ -23,6 +23,13 @@ type options struct {
 	unknown string            // names of options whose value may contain expansions in quotes
 	dashed  string            // names of options whose value may begin with a dash: they take one in all versions
 
+	// A program writes the values of output options, and the operands from outputFrom on,
+	// counted from 1. See checker.outputs, which checks these paths.
+	output     string // names of options
+	outputFrom int    // 0 if no operand is an output path
+	outputHere bool   // without any of these paths, it writes to its directory
+	dir        string // the directory that relative output paths are in, if an option changes it
+
 	operandsEnd bool // the first operand ends the options, as with wrappers
 	numbers     bool // -5 is an option
 	negated     bool // if --x is an option, --no-x is one too

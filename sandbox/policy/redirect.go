@@ -53,21 +53,6 @@ func inWorkspace(path string) bool {
 	return path == "/workspace" || under(path, "/workspace") || path != "" && path[0] != '/' && !upwards(path)
 }
 
-// writable reports whether a word names only files that a listed program may write:
-// files of the workspace and of /tmp, except those in a .git directory.
-func writable(w word) bool {
-	pattern := w.glob >= 0
-	if under(w.text, "/tmp") {
-		return !pattern && !strings.Contains(w.text, reserved)
-	}
-	for name := range strings.SplitSeq(w.text, "/") {
-		if strings.EqualFold(name, ".git") || pattern && name != "." && strings.HasPrefix(name, ".") {
-			return false
-		}
-	}
-	return inWorkspace(w.text)
-}
-
 func upwards(path string) bool {
 	for name := range strings.SplitSeq(path, "/") {
 		if name == ".." {

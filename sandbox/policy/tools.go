@@ -75,9 +75,9 @@ func (k *checker) sed(words []word) error {
 		scripts, patterns = []string{operands[0].text}, operands[0].glob >= 0
 		operands = operands[1:]
 	}
-	for _, w := range operands {
-		if inPlace && !writable(w) {
-			return denied("Name files of the workspace, without .., or under /tmp.", "sed must not write %s", w.raw)
+	if inPlace {
+		if err := k.outputs("sed", options{outputFrom: 1}, nil, operands); err != nil {
+			return err
 		}
 	}
 	if scripts == nil || patterns || slices.ContainsFunc(scripts, func(s string) bool { return !harmlessSed(s) }) {
@@ -91,17 +91,21 @@ func (k *checker) sort(words []word) error {
 		flags: "bdfgiMhnRrVcCmsuz", values: "ktSTo",
 		long: "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort ignore-nonprinting month-sort human-numeric-sort numeric-sort " +
 			"random-sort reverse version-sort check? merge stable unique zero-terminated debug sort= key= field-separator= buffer-size= temporary-directory= parallel= batch-size= output=",
+		output: "o output T temporary-directory",
 	}
-	given, _, err := o.parse(words[1:])
-	if err != nil {
-		return err
+	_, _, err := k.parseArgs("sort", o, words[1:])
+	return err
+}
+
+// uniq writes its second operand. After an operand such as +1, which is an option for
+// old versions, that is the third.
+func (k *checker) uniq(words []word) error {
+	o := options{
+		flags: "cdDiuz", values: "fsw", numbers: true, outputFrom: 2,
+		long: "count repeated all-repeated? group? ignore-case unique zero-terminated skip-fields= skip-chars= check-chars= help version",
 	}
-	for _, g := range given {
-		if (g.name == "o" || g.name == "output") && !writable(word{text: g.value, glob: strings.IndexAny(g.value, "*?[")}) {
-			return denied("Name a file of the workspace, without .., or under /tmp.", "sort must not write %s", g.value)
-		}
-	}
-	return nil
+	_, _, err := k.parseArgs("uniq", o, words[1:])
+	return err
 }
 
 // diff excludes the options that start pr: -l and --paginate.
@@ -129,21 +133,32 @@ func (k *checker) tar(words []word) error {
 	if err != nil {
 		return err
 	}
-	given, _, err := o.parse(args)
+	given, operands, err := o.parse(args)
 	if err != nil {
 		return err
 	}
-	for _, g := range append(given, old...) {
+	given = append(old, given...)
+	for _, g := range given {
 		// With a colon it is a file of another machine, reached by a program.
 		if (g.name == "f" || g.name == "file") && strings.Contains(g.value, ":") {
 			return refuse(words, g.value)
 		}
 	}
-	return nil
+	has := func(names string) bool {
+		return slices.ContainsFunc(given, func(g option) bool { return slices.Contains(strings.Fields(names), g.name) })
+	}
+	extracts := has("x extract get")
+	if extracts {
+		o.output, o.outputHere = "C directory one-top-level", true
+	}
+	if has("c r u A create append update concatenate catenate") || !extracts && !has("t d list diff compare") {
+		o.output += " f file"
+	}
+	return k.outputs("tar", o, given, operands)
 }
 
-// oldTar reads the first word where it has options without a dash, whose values
-// follow in the order of the letters.
+// oldTar reads the first word where it has options without a dash, in order with the
+// values that follow it.
 func oldTar(o options, args []word) (rest []word, given []option, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0].text, "-") {
 		return args, nil, nil
@@ -155,6 +170,7 @@ func oldTar(o options, args []word) (rest []word, given []option, err error) {
 	for _, letter := range strings.Split(letters, "") {
 		switch {
 		case strings.Contains(o.flags, letter):
+			given = append(given, option{letter, ""})
 		case strings.Contains(o.values, letter) && len(rest) > 0:
 			given = append(given, option{letter, rest[0].text})
 			rest = rest[1:]
@@ -260,6 +276,10 @@ func (k *checker) cargo(words []word) error {
 			return refuse(words, name)
 		case name == "--manifest-path" && !inWorkspace(value):
 			return denied("Name a path in the workspace, without ..", "cargo must not build %s", value)
+		case name == "--target-dir", name == "--artifact-dir", name == "--out-dir":
+			if err := k.output("cargo", valueWord(value)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -303,6 +323,15 @@ func (k *checker) python(words []word) error {
 		}
 		if pytestLoads(w.text, next) {
 			return refuse(words, w.raw)
+		}
+		name, value, hasValue := strings.Cut(w.text, "=")
+		if !hasValue {
+			value = next
+		}
+		if name == "--junitxml" || name == "--junit-xml" || name == "--basetemp" || name == "--log-file" {
+			if err := k.output("pytest", valueWord(value)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

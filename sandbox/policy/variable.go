@@ -152,7 +152,7 @@ func harmlessValue(kind, value string) bool {
 	case "locale":
 		return localeName.MatchString(value)
 	case "path":
-		return isPlain(value) && value[0] != '-' && (value == "/tmp" || under(value, "/tmp") && !strings.Contains(value, reserved) || inWorkspace(value))
+		return isPlain(value) && value[0] != '-' && (value == "/tmp" || writable(valueWord(value)))
 	case "compile":
 		return !slices.ContainsFunc(strings.Fields(value), func(f string) bool { return !compileFlags.MatchString(f) })
 	case "encoding":

@@ -27,6 +27,8 @@ type budget struct {
 	exported []string // variables in the environment of programs
 	text     string   // an exported variable with more than plain text; "" if there is none
 	makes    bool     // the line starts make
+
+	directoryUnknown bool // find -execdir or -okdir chooses the directory of the command
 }
 
 type span struct{ from, to int }
