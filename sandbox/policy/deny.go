@@ -57,7 +57,7 @@ func (r *rules) notDenied(words []word) error {
 
 // runners are programs without a grammar that run the command in their arguments.
 // It is unknown where that command begins, so each of their words may begin it.
-const runners = " sudo doas su runuser watch ionice chrt taskset flock npx bunx uvx pnpx pnpm yarn bun uv pipx poetry pipenv hatch mise direnv strace ltrace script unshare nsenter chroot setarch setpriv prlimit " +
+const runners = " sudo doas su runuser run0 pkexec gosu su-exec s6-setuidgid softlimit setlock tini dumb-init eatmydata fd fdfind choom cgexec bwrap proot ssh-agent start-stop-daemon daemonize linux64 linux32 i386 i486 i586 i686 x86_64 uname26 watch ionice chrt taskset flock npx bunx uvx pnpx pnpm yarn bun uv pipx poetry pipenv hatch mise direnv strace ltrace script unshare nsenter chroot setarch setpriv prlimit " +
 	"cpulimit firejail parallel entr xvfb-run dbus-run-session torsocks proxychains proxychains4 faketime fakeroot unbuffer rlwrap numactl perf valgrind systemd-run systemd-inhibit chpst busybox toybox ssh dotenv corepack caffeinate catchsegv "
 
 // commandsIn returns the commands that a command may run: itself, the arguments of a
@@ -65,7 +65,7 @@ const runners = " sudo doas su runuser watch ionice chrt taskset flock npx bunx 
 func commandsIn(words []word) [][]word {
 	list := [][]word{words}
 	name := base(words[0].text)
-	if strings.Contains(runners, " "+name+" ") || name == "npm" && slices.ContainsFunc(words[1:], runsPackages) {
+	if strings.Contains(runners, " "+name+" ") || runsCommand(name, words[1:]) {
 		for i, w := range words[1:] {
 			if w.static || i == 0 || dashes(words[i]) {
 				list = append(list, words[i+1:])
@@ -80,7 +80,23 @@ func commandsIn(words []word) [][]word {
 	return list
 }
 
-func runsPackages(w word) bool { return w.text == "exec" || w.text == "x" || w.text == "exe" }
+// runningVerbs are the subcommands, by program, that run the command in their arguments.
+var runningVerbs = map[string]string{
+	"npm": "exec exe x", "bundle": "exec exe ex e", "bundler": "exec exe ex e", "conda": "run", "mamba": "run", "micromamba": "run",
+	"docker": "exec run", "docker-compose": "exec run", "podman": "exec run", "podman-compose": "exec run", "nerdctl": "exec run", "kubectl": "exec run debug", "oc": "exec run debug rsh",
+}
+
+// runsCommand reports whether one of the arguments is such a subcommand, or the first
+// one may be.
+func runsCommand(program string, args []word) bool {
+	verbs := strings.Fields(runningVerbs[program])
+	for i, w := range args {
+		if slices.Contains(verbs, w.text) || i == 0 && len(verbs) > 0 && !w.static {
+			return true
+		}
+	}
+	return false
+}
 
 // pythonModule returns the words after -m of python, or nil if there is none.
 func pythonModule(words []word) []word {
