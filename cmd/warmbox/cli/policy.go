@@ -28,7 +28,7 @@ func policyCommand() Command {
 			"prints on standard error which list it used.\n\n" +
 			"The usual list, for which default stands:\n\n" + usual(100),
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&allow, "allow", "", "`LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual list")
+			fs.StringVar(&allow, "allow", "", "`LIST` of what commands may begin with, such as 'go test,ls'; default stands for the usual list, and * alone allows all")
 		},
 		Run: func(_ context.Context, c *Call) error {
 			if len(c.Args) == 0 {
@@ -60,9 +60,11 @@ func usual(width int) string {
 
 // policyLists returns the lists that a command is checked against, and their source,
 // "" for --allow.
-func (c *Config) policyLists(allow string) (list policy.Commands, source string) {
+func (c *Config) policyLists(allow string) (lists policy.Commands, source string) {
 	if allow != "" {
-		return policy.Commands{Allow: strings.Split(allow, ",")}, ""
+		var given Config
+		given.Commands.Allow = list(allow)
+		return given.Lists(), ""
 	}
 	var from []string
 	for _, key := range []string{"commands.allow", "commands.deny", "commands.release"} {
