@@ -27,6 +27,7 @@ func testAttacks(t *testing.T, s *suite) {
 		{"kill -9 -1", testKillAll},
 		{"fork bomb", testForkBomb},
 		{"memory bomb", testMemoryBomb},
+		{"many files", testManyFiles},
 	} {
 		t.Run(attack.name, func(t *testing.T) { attack.run(t, s) })
 	}

@@ -77,3 +77,27 @@ func testMemoryOfOthers(t *testing.T, box *sandbox.Box) {
 		t.Errorf("a command beside another's killed daemon: %s, exit %d, %+v", r.Status, r.Code, r.MemoryKill)
 	}
 }
+
+// testManyFiles checks that a command that creates as many empty files as it can in the
+// memory file systems of its box leaves memory for the agent and for later commands.
+func testManyFiles(t *testing.T, s *suite) {
+	spec := s.manager.Defaults
+	spec.Memory = 256 << 20
+	small := &suite{manager: Manager(t, s.manager.Launcher, spec)}
+	box := small.newBox(t)
+	defer box.Close()
+	const fill = `
+name=$(printf 'x%.0s' {1..200})
+for dir in /tmp /dev/shm; do
+  mkdir $dir/many
+  for ((i = 0; i < 300000; i++)); do : >$dir/many/$name$i || break; done
+  ((i < 300000)) || echo "$dir takes every file"
+done 2>/dev/null
+head -c 100M /dev/zero | tail -c 90M | wc -c`
+	r := do(t, box, sandbox.Command{Cmd: fill, Timeout: waitLimit})
+	if r.Status == sandbox.Lost {
+		t.Fatalf("the box died: %v", r.Err)
+	}
+	want(t, r, 0, "94371840\n")
+	want(t, sh(t, box, "rm -r /tmp/many /dev/shm/many && echo alive"), 0, "alive\n")
+}

@@ -47,6 +47,7 @@ type Launcher struct {
 	transports *transports
 
 	noSysctls sync.Map // engines, by address, that refuse the sysctls of a box
+	noInodes  sync.Map // engines, by address, that refuse nr_inodes of a tmpfs
 }
 
 // launchGrace bounds what a launch may still do after its caller has canceled it:
@@ -155,17 +156,34 @@ func (l *Launcher) launch(ctx context.Context, e *engine, id string, spec sandbo
 }
 
 // start creates the container of a plan, starts it and waits for the stream. If the
-// engine refuses the sysctls for System V IPC, start repeats it without them. After
-// an error nothing of the box exists.
+// engine refuses a limit that not every engine knows, start repeats it without that
+// limit. After an error nothing of the box exists.
 func (l *Launcher) start(ctx context.Context, e *engine, p *plan, transport string) (*box, error) {
-	b, err := l.startOnce(ctx, e, p, transport)
-	if !p.request.Sysctls || !refusesSysctls(err) || ctx.Err() != nil {
-		return b, err
+	for {
+		b, err := l.startOnce(ctx, e, p, transport)
+		if ctx.Err() != nil || !l.omitRefused(e, p, err) {
+			return b, err
+		}
 	}
-	l.noSysctls.Store(e.endpoint.Host, true)
-	p.request.Sysctls = false
-	p.notes = l.notes.add(p.notes, noteSysctls)
-	return l.startOnce(ctx, e, p, transport)
+}
+
+// omitRefused removes the limit that an engine refused from a plan, and reports whether
+// there was one.
+func (l *Launcher) omitRefused(e *engine, p *plan, err error) bool {
+	r := &p.request
+	switch {
+	case r.Sysctls && refusesSysctls(err):
+		l.noSysctls.Store(e.endpoint.Host, true)
+		r.Sysctls = false
+		p.notes = l.notes.add(p.notes, noteSysctls)
+	case r.Inodes && refusesInodes(err):
+		l.noInodes.Store(e.endpoint.Host, true)
+		r.Inodes = false
+		p.notes = l.notes.add(p.notes, noteInodes)
+	default:
+		return false
+	}
+	return true
 }
 
 func (l *Launcher) startOnce(ctx context.Context, e *engine, p *plan, transport string) (_ *box, err error) {

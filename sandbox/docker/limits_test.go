@@ -50,8 +50,53 @@ func TestMemoryThatCannotBeFreedIsHalfAtMost(t *testing.T) {
 	}
 }
 
-// Boxes start on an engine that refuses sysctls, with a note about what they lack.
-func TestEngineThatRefusesSysctlsGetsNone(t *testing.T) {
+// The kernel memory of as many files as /tmp and /dev/shm can have is a small part of
+// the memory, for every size, and there is a limit for every size.
+func TestKernelMemoryOfFilesIsBounded(t *testing.T) {
+	const perFile = 1536 // a tmpfs inode, its directory entry and a name of 255 bytes
+	for memory := int64(16 << 20); memory < 64<<30; memory += memory / 3 {
+		for _, tmp := range []int64{1, 1 << 20, maxTmp(memory)} {
+			c := limits{Memory: memory, Tmp: tmp, Inodes: true}
+			var sum int64
+			for dir, options := range c.tmpfs() {
+				_, after, _ := strings.Cut(options, "nr_inodes=")
+				var n int64
+				if fmt.Sscan(strings.Split(after, ",")[0], &n); n < minInodes {
+					t.Errorf("%s: %s", dir, options)
+				}
+				sum += n
+			}
+			if most := memory / 12; sum*perFile > most {
+				t.Errorf("memory %d, /tmp %d: %d files take %d bytes, want at most %d", memory, tmp, sum, sum*perFile, most)
+			}
+		}
+	}
+}
+
+// The limits of inodes hold in the box, on both transports.
+func TestFilesOfTmpfsAreLimited(t *testing.T) {
+	eachTransport(t, func(t *testing.T, l *Launcher) {
+		b := launch(t, l, sandbox.Spec{})
+		const want = "65536 524288\n8192 65536\n2\n"
+		if out, code := sh(t, b, greet(t, b), `df -k --output=itotal,size /tmp /dev/shm | sed 1d | tr -s ' ' | sed 's/^ //'; grep -cE ' /tmp | /dev/shm ' /proc/mounts`); out != want || code != 0 {
+			t.Errorf("got %q, exit %d, want %q", out, code, want)
+		}
+	})
+}
+
+// Boxes start on an engine that refuses sysctls or nr_inodes, with a note about what
+// they lack.
+func TestEngineThatRefusesLimitsGetsNone(t *testing.T) {
+	for _, c := range []struct{ name, sent, says, note string }{
+		{"sysctls", `"kernel.shmall"`, "OCI runtime create failed: open /proc/sys/kernel/shmall: permission denied: unknown", noteSysctls},
+		{"inodes", `nr_inodes=`, `unknown mount option "nr_inodes=65536": invalid mount option`, noteInodes},
+	} {
+		t.Run(c.name, func(t *testing.T) { refuseLimit(t, c.sent, c.says, c.note) })
+	}
+}
+
+// refuseLimit starts two boxes on an engine that refuses requests with a text.
+func refuseLimit(t *testing.T, sent, says, note string) {
 	l := newLauncher(t, Config{})
 	e, err := l.connector.connect(t.Context())
 	if err != nil {
@@ -67,9 +112,9 @@ func TestEngineThatRefusesSysctlsGetsNone(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			if bytes.Contains(text, []byte(`"kernel.shmall"`)) {
+			if bytes.Contains(text, []byte(sent)) {
 				refused++
-				return fail(http.StatusInternalServerError, "OCI runtime create failed: open /proc/sys/kernel/shmall: permission denied: unknown")
+				return fail(http.StatusInternalServerError, says)
 			}
 			r.Body = io.NopCloser(bytes.NewReader(text))
 		}
@@ -77,7 +122,7 @@ func TestEngineThatRefusesSysctlsGetsNone(t *testing.T) {
 	}).Client
 	for i, want := range []int{1, 0} {
 		b := launch(t, l, sandbox.Spec{})
-		if notes := b.Place().Notes; len(notes) != want || want == 1 && notes[0] != noteSysctls || refused != 1 {
+		if notes := b.Place().Notes; len(notes) != want || want == 1 && notes[0] != note || refused != 1 {
 			t.Errorf("launch %d: notes %q, refused %d times", i, notes, refused)
 		}
 		if err := b.Close(); err != nil {

@@ -113,6 +113,8 @@ func (l *Launcher) limit(e *engine, spec sandbox.Spec, p *plan) {
 	}
 	_, refused := l.noSysctls.Load(e.endpoint.Host)
 	r.Sysctls = !refused
+	_, refused = l.noInodes.Load(e.endpoint.Host)
+	r.Inodes = !refused
 	r.CPUs = positiveOr(spec.CPUs, defaultCPUs)
 	if n := float64(e.info.NCPU); n > 0 && r.CPUs > n {
 		p.notes = l.notes.add(p.notes, fmt.Sprintf("The box has %g CPUs, all that the engine has, and not the %g asked for.", n, r.CPUs))

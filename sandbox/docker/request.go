@@ -65,6 +65,7 @@ type limits struct {
 	Pids    int64
 	Tmp     int64
 	Sysctls bool // the engine can set those of System V IPC
+	Inodes  bool // the engine can limit the files of a tmpfs
 }
 
 // A fileSystem says what a box has beside its image.
@@ -105,7 +106,7 @@ func (r request) container() (*container.Config, *container.HostConfig) {
 		SecurityOpt:    []string{"no-new-privileges"},
 		ReadonlyRootfs: true,
 		Runtime:        r.Runtime,
-		Tmpfs:          map[string]string{"/tmp": fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", r.Tmp)},
+		Tmpfs:          r.tmpfs(),
 		ShmSize:        r.shm(),
 		Init:           &noInit,
 		Mounts:         r.mounts(),
@@ -177,7 +178,7 @@ func blank(names []string) map[string]string {
 }
 
 // Half of a box's memory at most is in /tmp, /dev/shm and the shared memory of System
-// V. It stays used when the processes that filled it have ended, so the kernel cannot
+// V, and a twelfth in the kernel's records of their files. It stays used when the processes that filled it have ended, so the kernel cannot
 // free it by killing a process: with more of it the kernel would find no process of a
 // command to kill, and would kill PID 1. The agent limits POSIX queues.
 
@@ -189,6 +190,41 @@ const maxShm = 64 << 20
 func maxTmp(memory int64) int64 { return memory/2 - 2*(memory/16) }
 
 func (l limits) shm() int64 { return min(maxShm, l.Memory/16) }
+
+const (
+	// bytesPerInode divides the size of a tmpfs into its limit of inodes. Without one a
+	// tmpfs has as many as the host's memory: an empty file takes none of its size, but
+	// up to 1.5 KB of kernel memory with a long name, which the kernel charges to the
+	// box and which no process holds. With this limit files add a fifth to the size at
+	// most, and 512 MB hold 65,536 files. The kernel counts links and extended
+	// attributes of users as inodes.
+	bytesPerInode = 8 << 10
+
+	// minInodes is the limit of a very small tmpfs: 0 would mean that there is none.
+	minInodes = 128
+)
+
+func inodes(size int64) int64 { return max(size/bytesPerInode, minInodes) }
+
+// tmpfs returns the options of /tmp and /dev/shm. An entry for /dev/shm replaces the
+// engine's own mount, whose size is ShmSize and which has no other limit.
+func (l limits) tmpfs() map[string]string {
+	if !l.Inodes {
+		return map[string]string{"/tmp": fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", l.Tmp)}
+	}
+	return map[string]string{
+		"/tmp":     fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,nr_inodes=%d,mode=1777", l.Tmp, inodes(l.Tmp)),
+		"/dev/shm": fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d,nr_inodes=%d,mode=1777", l.shm(), inodes(l.shm())),
+	}
+}
+
+// refusesInodes reports whether nr_inodes kept an engine from creating or starting a
+// container. Podman accepts only options that it knows.
+func refusesInodes(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "nr_inodes")
+}
+
+const noteInodes = "The engine cannot limit the number of files in /tmp and /dev/shm, which count as memory: a command that creates very many can end the box."
 
 // sysctls bound what System V IPC keeps: 256 queues of 16 KB, and as many semaphores
 // as Linux allowed for long. The kernel's own limits come to gigabytes.

@@ -74,7 +74,8 @@ func TestContainerHasWhatTheSpecSays(t *testing.T) {
 			c.HostConfig.Sysctls["kernel.shmall"] = strconv.Itoa(27 << 20 / os.Getpagesize())
 			c.HostConfig.NanoCPUs = 5e8
 			*c.HostConfig.PidsLimit = 100
-			c.HostConfig.Tmpfs["/tmp"] = "rw,exec,nosuid,nodev,size=1048576,mode=1777"
+			c.HostConfig.Tmpfs["/tmp"] = "rw,exec,nosuid,nodev,size=1048576,nr_inodes=128,mode=1777"
+			c.HostConfig.Tmpfs["/dev/shm"] = "rw,noexec,nosuid,nodev,size=4194304,nr_inodes=512,mode=1777"
 			c.HostConfig.NetworkMode = "bridge"
 		}},
 		{name: "user", spec: sandbox.Spec{User: "7:8"}, want: func(c *container.InspectResponse) { c.Config.User = "7:8" }},
@@ -145,7 +146,10 @@ func hardened(e *engine) *container.InspectResponse {
 		NetworkMode: "none", IpcMode: "private", AutoRemove: true, ReadonlyRootfs: true, Init: &noInit,
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + string(profile)},
 		LogConfig: container.LogConfig{Type: "none"}, Runtime: e.info.DefaultRuntime,
-		Tmpfs:     map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=536870912,mode=1777"},
+		Tmpfs: map[string]string{
+			"/tmp":     "rw,exec,nosuid,nodev,size=536870912,nr_inodes=65536,mode=1777",
+			"/dev/shm": "rw,noexec,nosuid,nodev,size=67108864,nr_inodes=8192,mode=1777",
+		},
 		ShmSize:   64 << 20,
 		Sysctls:   map[string]string{"kernel.shmall": strconv.Itoa(448 << 20 / os.Getpagesize()), "kernel.msgmni": "256", "kernel.sem": "250 32000 32 128"},
 		Resources: container.Resources{Memory: 2 << 30, MemorySwap: 2 << 30, NanoCPUs: int64(min(2, e.info.NCPU)) * 1e9, PidsLimit: &pids},
