@@ -87,6 +87,11 @@ func ourProfile() profile {
 		allow("prlimit64", is(0, ownPid)),
 		allow("prlimit64", is(2, readOnly)),
 	}
+	setsXattr := strings.Fields(settingXattr)
+	rules = append(rules,
+		profileRule{Names: setsXattr, Action: "SCMP_ACT_ALLOW", Args: []profileArg{{Index: xattrSize, Value: maxXattr, Op: "SCMP_CMP_LE"}}},
+		profileRule{Names: setsXattr, Action: "SCMP_ACT_ERRNO", ErrnoRet: e2big, Args: []profileArg{{Index: xattrSize, Value: maxXattr, Op: "SCMP_CMP_GT"}}},
+	)
 	for _, persona := range []uint64{0, noRandomAddresses, askPersonality} {
 		rules = append(rules, allow("personality", is(0, persona)))
 	}
@@ -98,10 +103,21 @@ func ourProfile() profile {
 }
 
 const (
+	e2big  = 7
 	enosys = 38
 
 	ownPid   = 0
 	readOnly = 0 // no new limit is given
+
+	// settingXattr sets extended attributes, which include access control lists. The
+	// kernel charges the memory of a list to no cgroup: it takes up to 128 KB of the
+	// machine's memory for each file, and twice that for a directory, as long as a file
+	// of a tmpfs exists. A filter sees the size of a value and not its name. With this
+	// limit a list has 124 entries and takes 1 KB, about as much as the file itself
+	// takes of the box's memory.
+	settingXattr = `setxattr lsetxattr fsetxattr`
+	xattrSize    = 3 // the index of the argument
+	maxXattr     = 996
 
 	// newNamespaces are clone's flags for all kinds of name spaces. In a user name
 	// space a command would have every capability, and with it code in the kernel that
@@ -136,8 +152,7 @@ func allowedCalls() []string {
 		lchown link linkat lstat mkdir mkdirat mknod mknodat newfstatat open openat openat2 readlink readlinkat
 		rename renameat renameat2 rmdir stat statfs statx symlink symlinkat truncate umask unlink unlinkat utime
 		utimensat utimes`,
-		`getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr setxattr lsetxattr fsetxattr removexattr
-		lremovexattr fremovexattr`,
+		`getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr removexattr lremovexattr fremovexattr`,
 		`inotify_add_watch inotify_init inotify_init1 inotify_rm_watch`,
 		// Open files.
 		`cachestat close close_range copy_file_range dup dup2 dup3 fadvise64 fallocate fchmod fchown fcntl fdatasync

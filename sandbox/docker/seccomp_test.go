@@ -115,15 +115,24 @@ var probes = []probe{
 	{"one's own by number", `call(302, __import__("os").getpid(), 7, buf, 0)`, "refused"},
 	{"another's behind high bits", `call(302, 1 | 1 << 32, 7, buf, 0)`, "refused"},
 	{"a domain", `call(444, 0, 0, 1)`, "ok"},
+	{"a long attribute", `open("/tmp/a", "w"); os.setxattr("/tmp/a", "user.a", bytes(997))`, "E2BIG"},
+	{"an access control list", `os.setxattr(os.open("/tmp/a", os.O_CREAT), "system.posix_acl_access", acl(120))`, "ok"},
+	{"an access control list of 8,000 entries", `os.setxattr("/tmp/a", "system.posix_acl_access", acl(8000))`, "E2BIG"},
+	{"one of a file without a name", `os.setxattr(os.memfd_create("a"), "system.posix_acl_access", acl(8000))`, "E2BIG"},
+	{"one of a link", `os.setxattr("/tmp/a", "system.posix_acl_access", acl(8000), follow_symlinks=False)`, "E2BIG"},
+	{"a size behind high bits", `call(190, os.open("/tmp/a", os.O_CREAT), b"user.a", buf, 1 << 32, 0)`, "E2BIG"},
 	{"message queues", `call(68, 0x77, 0o1600)`, "ok"},
 }
 
-const python = `import ctypes, errno, socket
+const python = `import ctypes, errno, os, socket, struct
 libc = ctypes.CDLL(None, use_errno=True)
 buf = ctypes.create_string_buffer(256)
 def call(*args):
     r = libc.syscall(*[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
     if r < 0: raise OSError(ctypes.get_errno(), "")
+def acl(users):
+    entries = [(1, 7, -1)] + [(2, 7, 1000)] * users + [(4, 7, -1), (16, 7, -1), (32, 7, -1)]
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
 try:
     %s
     print("ok")
