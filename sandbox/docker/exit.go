@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,7 @@ type exitMonitor struct {
 	id     string // the box's, for the log
 
 	closing atomic.Bool         // the box is being closed, so its end needs no reason
+	broke   atomic.Int64        // when its stream ended, in nanoseconds since 1970; 0 before
 	stderr  *sandbox.LastLines  // the agent's
 	cancel  context.CancelFunc  // nil before start
 	tasks   sync.WaitGroup      // attach and wait, which end with cancel
@@ -33,8 +35,16 @@ type exitMonitor struct {
 	err     error               // valid after ended: why the engine cannot tell
 }
 
-// reasonTime bounds the wait for the reason why a stream ended.
-const reasonTime = 2 * time.Second
+const (
+	// reasonTime bounds the wait for the reason why a stream ended whose box may live on.
+	reasonTime = 2 * time.Second
+
+	// exitTime bounds the wait for the reason why an agent hung up, which ends its box.
+	// The kernel reports the end of PID 1 when it has freed the box's memory and file
+	// systems, which can take several seconds after the stream's end, and the engine
+	// reports it when it has removed the container. A lost run has no hurry.
+	exitTime = 15 * time.Second
+)
 
 func newExitMonitor(e *engine, logger *slog.Logger, id string) *exitMonitor {
 	return &exitMonitor{engine: e, logger: logger, id: id, stderr: new(sandbox.LastLines), ended: make(chan struct{})}
@@ -83,7 +93,7 @@ func (m *exitMonitor) await(id string, results <-chan container.WaitResponse, er
 		case <-time.After(reasonTime):
 		}
 		m.exit = &sandbox.EndedError{ExitCode: int(r.StatusCode), Stderr: m.stderr.String()}
-		m.exit.Memory = m.exit.ExitCode == 128+9 && !m.closing.Load() && m.engine.sawOOM(id)
+		m.exit.Memory = m.exit.ExitCode == 128+9 && !m.closing.Load() && m.engine.sawOOM(id, m.brokeAt())
 	}
 }
 
@@ -95,13 +105,28 @@ func (m *exitMonitor) stop() {
 	m.tasks.Wait()
 }
 
-// reason waits for the reason of an error: how the box ended, or why the engine
-// cannot tell. It returns err where there is no reason in time.
-func (m *exitMonitor) reason(err error) error {
+// brokeAt returns when the stream ended, or now if that is not known yet.
+func (m *exitMonitor) brokeAt() time.Time {
+	if at := m.broke.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Now()
+}
+
+// errHungUp says in words that an agent closed its stream.
+var errHungUp = errors.New("its agent hung up")
+
+// reason waits until a time limit for the reason of an error: how the box ended, or why
+// the engine cannot tell. Without a reason in time it adds that to the error.
+func (m *exitMonitor) reason(err error, limit time.Duration) error {
+	m.broke.CompareAndSwap(0, time.Now().UnixNano())
+	if err == io.EOF {
+		err = errHungUp
+	}
 	select {
 	case <-m.ended:
-	case <-time.After(reasonTime):
-		return err
+	case <-time.After(limit):
+		return fmt.Errorf("%w, and the engine did not report within %v how the box ended", err, limit)
 	}
 	switch {
 	case m.exit != nil:
@@ -125,14 +150,13 @@ const (
 )
 
 // sawOOM reports whether the engine saw a container run out of memory a short time
-// ago. The container need not exist any more.
-func (e *engine) sawOOM(container string) bool {
+// before its stream broke, or since. The container need not exist any more.
+func (e *engine) sawOOM(container string, broke time.Time) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), oomTimeout)
 	defer cancel()
-	now := time.Now()
 	at := func(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
 	seen, errs := e.Events(ctx, events.ListOptions{
-		Since: at(now.Add(-oomTime)), Until: at(now.Add(oomDelay)),
+		Since: at(broke.Add(-oomTime)), Until: at(time.Now().Add(oomDelay)),
 		Filters: filters.NewArgs(filters.Arg("container", container), filters.Arg("event", "oom")),
 	})
 	select {
