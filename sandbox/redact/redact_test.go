@@ -243,3 +243,20 @@ func BenchmarkText(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkEscapes(b *testing.B) {
+	for name, text := range map[string]string{
+		"ordinary": ordinary,
+		"JSON":     `{"level":"info","msg":"don't \"panic\"\n","path":"C:\\dir","url":"http:\/\/h\/?q=a%20b&r=1"}` + "\n",
+		"mixed":    `{"q":"it'"'"'s a%2520b &amp;amp; \\\"c\\\" '\'' &#10;"}` + "\n",
+	} {
+		text = strings.Repeat(text, 1<<20/len(text))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			r := &Redactor{Values: []string{`kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`}}
+			for b.Loop() {
+				r.Text(text)
+			}
+		})
+	}
+}

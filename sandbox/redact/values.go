@@ -13,8 +13,9 @@ type known struct {
 	quoted  []string // forms that no decoder decodes
 	base64  []encoded
 	heads   heads
-	escapes bool // some values have characters that programs escape
-	spaced  bool // some values have spaces, which a URL query writes as "+"
+	words   []string // a part of each value that programs do not escape
+	escapes bool     // some values have characters that programs escape
+	spaced  bool     // some values have spaces, which a URL query writes as "+"
 }
 
 func (r *Redactor) values() *known {
@@ -25,7 +26,7 @@ func (r *Redactor) values() *known {
 		for _, v := range r.Values {
 			r.known.add(strings.TrimSpace(v))
 		}
-		for _, list := range []*[]string{&r.known.plain, &r.known.quoted} {
+		for _, list := range []*[]string{&r.known.plain, &r.known.quoted, &r.known.words} {
 			slices.Sort(*list)
 			*list = slices.Compact(*list)
 		}
@@ -52,6 +53,7 @@ func (k *known) add(v string) {
 
 func (k *known) addText(v string) {
 	k.plain = append(k.plain, v)
+	k.words = append(k.words, longestWord(v))
 	k.addBase64(v)
 	k.spaced = k.spaced || strings.Contains(v, " ")
 	for i := range len(v) {
@@ -64,6 +66,16 @@ func (k *known) addText(v string) {
 			k.quoted = append(k.quoted, q)
 		}
 	}
+}
+
+// longestWord returns the longest run of letters and digits in a value.
+func longestWord(v string) (longest string) {
+	for _, word := range strings.FieldsFunc(v, func(r rune) bool { return r >= 0x80 || charset[r]&(1<<base62) == 0 }) {
+		if len(word) > len(longest) {
+			longest = word
+		}
+	}
+	return longest
 }
 
 // An encoded is the part of a value's base64 that does not depend on its neighbours.
@@ -121,8 +133,7 @@ func (k *known) find(s string, spans []Span) []Span {
 	}
 	spans = k.findWrapped(s, k.findBase64(s, spans))
 	if k.escapes || slices.ContainsFunc(escapings, func(x escaping) bool { return x.inBase64(s) }) {
-		e := unescaper{known: k, seen: map[string]bool{s: true}}
-		spans = append(spans, e.find(s, 1, false)...)
+		spans = k.findEscaped(s, spans)
 	}
 	return spans
 }
@@ -131,15 +142,45 @@ const (
 	// maxLevels bounds the nesting of escapes that are decoded: JSON in JSON in JSON, and one more.
 	maxLevels = 4
 
-	// maxTexts bounds the number of decoded texts; the first ones matter most.
+	// maxTexts bounds the number of decoded forms of a text. Few kinds of escapes, as one
+	// program writes them, have fewer.
 	maxTexts = 32
+
+	// maxLineTexts bounds the number of decoded forms of a line, and maxLine its length.
+	maxLineTexts = 128
+	maxLine      = 16 << 10
 )
+
+// findEscaped searches a text with its escapes decoded. If the text has so many kinds of
+// them that not all orders can be tried, it also searches each line that can have a
+// value. Such a line alone has fewer kinds.
+func (k *known) findEscaped(s string, spans []Span) []Span {
+	e := unescaper{known: k, seen: map[string]bool{s: true}, most: maxTexts}
+	spans = append(spans, e.find(s, 1, false)...)
+	if !e.exceeded {
+		return spans
+	}
+	from := 0
+	for line := range strings.Lines(s) {
+		has := func(word string) bool { return strings.Contains(line, word) }
+		if len(line) <= maxLine && strings.ContainsAny(line, `%\'&`) && slices.ContainsFunc(k.words, has) {
+			of := unescaper{known: k, seen: map[string]bool{line: true}, most: maxLineTexts}
+			for _, x := range of.find(line, 1, false) {
+				spans = append(spans, Span{from + x.From, from + x.To, x.Kind})
+			}
+		}
+		from += len(line)
+	}
+	return spans
+}
 
 // An unescaper searches a text with its escapes decoded, and the result decoded again:
 // each kind of escape within each other.
 type unescaper struct {
 	*known
-	seen map[string]bool // different orders mostly give the same text
+	seen     map[string]bool // different orders mostly give the same text
+	most     int             // bounds seen
+	exceeded bool            // some text was not searched
 }
 
 func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
@@ -149,7 +190,11 @@ func (e *unescaper) find(s string, level int, spaced bool) (spans []Span) {
 			continue
 		}
 		text, seams := unescape(s, kind.mark, kind.decode)
-		if seams == nil || e.seen[text] || len(e.seen) > maxTexts {
+		if seams == nil || e.seen[text] {
+			continue
+		}
+		if len(e.seen) > e.most {
+			e.exceeded = true
 			continue
 		}
 		e.seen[text] = true

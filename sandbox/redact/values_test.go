@@ -297,6 +297,55 @@ func TestNestedEscapesOfValueAreMasked(t *testing.T) {
 	}
 }
 
+// Each kind of escape is decoded inside each other, up to four times, also if one text
+// has lines of all kinds.
+func TestEachNestingOfEscapesIsMaskedInOneText(t *testing.T) {
+	kinds := []struct {
+		name string
+		form func(string) string
+	}{
+		{"JSON", plainJSON}, {"URL", url.QueryEscape}, {"HTML", html.EscapeString}, {"%q", backslashed},
+		{"shlex", func(v string) string { return "'" + strings.ReplaceAll(v, "'", `'"'"'`) + "'" }},
+		{"@Q", func(v string) string { return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'" }},
+	}
+	const v = `kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`
+	type form struct{ name, text string }
+	forms := []form{{"", v}}
+	r := &Redactor{Values: []string{v}}
+	for depth := 1; depth <= maxLevels; depth++ {
+		var outer []form
+		var text strings.Builder
+		for _, f := range forms {
+			for _, k := range kinds {
+				outer = append(outer, form{f.name + " " + k.name, k.form(f.text)})
+				text.WriteString(outer[len(outer)-1].text + "\n")
+			}
+		}
+		forms = outer
+		got := strings.Split(r.Text(text.String()), "\n")
+		for i, f := range forms {
+			for n := range len(v) - 5 {
+				if len(got) != len(forms)+1 || strings.Contains(got[i], v[n:n+6]) || !strings.Contains(got[i], "‹secret›") {
+					t.Errorf("%d deep: %s of %q: %.300q shows as %.300q", depth, f.name, v, f.text, got[i])
+					break
+				}
+			}
+		}
+	}
+}
+
+// backslashed escapes a text like %q of bash.
+func backslashed(v string) string {
+	var b strings.Builder
+	for i := range len(v) {
+		if charset[v[i]]&(1<<dotted) == 0 && v[i] != '/' && v[i] != '+' && v[i] != '%' {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(v[i])
+	}
+	return b.String()
+}
+
 // A text that ends within an escape or encoding of a value shows only its beginning.
 func TestEscapedValueCutByEndOfTextIsMasked(t *testing.T) {
 	for _, v := range hard {
