@@ -2,9 +2,13 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"html"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // known are the values of a Redactor, prepared for searching.
@@ -54,7 +58,9 @@ func (k *known) add(v string) {
 func (k *known) addText(v string) {
 	k.plain = append(k.plain, v)
 	k.words = append(k.words, longestWord(v))
-	k.addBase64(v)
+	for _, form := range append(jsonForms(v), v) {
+		k.addBase64(form)
+	}
 	k.spaced = k.spaced || strings.Contains(v, " ")
 	for i := range len(v) {
 		if charset[v[i]]&(1<<dotted) == 0 {
@@ -76,6 +82,44 @@ func longestWord(v string) (longest string) {
 		}
 	}
 	return longest
+}
+
+// jsonForms returns how JavaScript, Go, Python and PHP write a value in JSON if that
+// differs from the value. Only their base64 is searched: in other text they are decoded.
+func jsonForms(v string) []string {
+	if !utf8.ValidString(v) {
+		return nil
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(v) // a string has no error
+	plain := strings.TrimSuffix(b.String(), "\n")
+	forHTML, _ := json.Marshal(v)
+	inASCII := asciiJSON(plain)
+	forms := []string{plain, string(forHTML), inASCII, strings.ReplaceAll(inASCII, "/", `\/`)}
+	for i, form := range forms {
+		forms[i] = form[1 : len(form)-1] // without quotes
+	}
+	slices.Sort(forms)
+	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return form == v })
+}
+
+// asciiJSON escapes the characters of JSON that are not printable ASCII, like Python.
+func asciiJSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r < 0x7f:
+			b.WriteByte(byte(r))
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 // An encoded is the part of a value's base64 that does not depend on its neighbours.

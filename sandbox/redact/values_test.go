@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf16"
 )
 
 // hard are values with characters that some program escapes.
@@ -23,24 +22,6 @@ var hard = []string{
 	"s3cr&t/9",
 }
 
-// asciiJSON encodes a text like json.dumps of Python.
-func asciiJSON(v string) string {
-	text, _ := json.Marshal(v)
-	var b strings.Builder
-	for _, r := range string(text) {
-		switch {
-		case r < 0x80:
-			b.WriteRune(r)
-		case r >= 0x10000:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
-
 func plainJSON(v string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -48,6 +29,9 @@ func plainJSON(v string) string {
 	e.Encode(v)
 	return strings.TrimSpace(b.String())
 }
+
+// pythonJSON encodes a text like json.dumps of Python.
+func pythonJSON(v string) string { return asciiJSON(plainJSON(v)) }
 
 func htmlJSON(v string) string {
 	text, _ := json.Marshal(v)
@@ -82,8 +66,8 @@ func TestEscapedValueIsMasked(t *testing.T) {
 		r := &Redactor{Values: []string{v}}
 		inJSON := plainJSON(plainJSON(v))
 		forms := map[string]string{
-			"JSON": plainJSON(v), "JSON for HTML": htmlJSON(v), "JSON in ASCII": asciiJSON(v), "JSON in JSON": inJSON,
-			"JSON for HTML in JSON": htmlJSON(htmlJSON(v)), "JSON in ASCII in JSON": plainJSON(asciiJSON(v)),
+			"JSON": plainJSON(v), "JSON for HTML": htmlJSON(v), "JSON in ASCII": pythonJSON(v), "JSON in JSON": inJSON,
+			"JSON for HTML in JSON": htmlJSON(htmlJSON(v)), "JSON in ASCII in JSON": plainJSON(pythonJSON(v)),
 			"JSON with slashes": strings.ReplaceAll(plainJSON(v), "/", `\/`),
 			"query":             url.QueryEscape(v), "path": url.PathEscape(v),
 			"query in lower case": lowerHex(url.QueryEscape(v)), "path in lower case": lowerHex(url.PathEscape(v)),
@@ -126,6 +110,39 @@ func TestBase64OfValueIsMasked(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Programs encode JSON in base64, such as a part of a token or a Kubernetes secret.
+func TestBase64OfJSONOfValueIsMasked(t *testing.T) {
+	for name, form := range map[string]func(string) string{
+		"JavaScript": plainJSON, "Go": htmlJSON, "Python": pythonJSON,
+		"PHP": func(v string) string { return strings.ReplaceAll(pythonJSON(v), "/", `\/`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, v := range append([]string{`kP9v"Wx3$L m'Q8sTz4RbN7/yHc2D+e`}, hard...) {
+				r := &Redactor{Values: []string{v}}
+				for shift := range 3 {
+					head := `{"` + strings.Repeat("a", shift+1) + `": `
+					for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
+						code := e.EncodeToString([]byte(head + form(v) + `}`))
+						got := r.Text("x " + code + " y")
+						if want := e.EncodeToString([]byte(head)); !strings.Contains(got, "‹secret›") || len(got) > len("x ‹secret› y")+len(want)+8 {
+							t.Errorf("%q in %q: %q", v, code, got)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// The code is the output of Python 3, not of a model of it.
+func TestBase64OfJSONOfPythonIsMasked(t *testing.T) {
+	const code = "eyJrIjogIm5hXHUwMGVmdmUtXCJcdWQ4M2RcdWRkMTFcdTAwN2ZcblwiIn0="
+	r := &Redactor{Values: []string{"naïve-\"🔑\x7f\n\""}}
+	if got, want := r.Text(code+"\n"), code[:9]+"‹secret›In0=\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -274,7 +291,7 @@ func TestNestedEscapesOfValueAreMasked(t *testing.T) {
 		"%q of %q":           trace(`printf '%q\n' "$(printf %q "$V")"`),
 		"trace of a shell":   trace(`set -x; bash -c "true $(printf %q "$V")"`),
 		"JSON three deep":    func(v string) string { return plainJSON(plainJSON(plainJSON(v))) },
-		"ASCII three deep":   func(v string) string { return asciiJSON(asciiJSON(asciiJSON(v))) },
+		"ASCII three deep":   func(v string) string { return pythonJSON(pythonJSON(pythonJSON(v))) },
 		"percent twice":      func(v string) string { return url.QueryEscape(url.QueryEscape(v)) },
 		"percent in percent": func(v string) string { return url.PathEscape(lowerHex(url.PathEscape(url.PathEscape(v)))) },
 		"percent in JSON":    func(v string) string { return plainJSON(plainJSON(url.PathEscape(v))) },
@@ -351,7 +368,7 @@ func TestEscapedValueCutByEndOfTextIsMasked(t *testing.T) {
 	for _, v := range hard {
 		r := &Redactor{Values: []string{v}}
 		for name, form := range map[string]string{
-			"JSON": asciiJSON(v), "URL": lowerHex(url.QueryEscape(v)), "base64": base64.StdEncoding.EncodeToString([]byte(v)),
+			"JSON": pythonJSON(v), "URL": lowerHex(url.QueryEscape(v)), "base64": base64.StdEncoding.EncodeToString([]byte(v)),
 		} {
 			form = strings.Trim(form, `"`)
 			for n := len(form) / 2; n < len(form); n++ {
@@ -384,7 +401,7 @@ func FuzzEscapes(f *testing.F) {
 			return
 		}
 		r := &Redactor{Values: []string{v}}
-		for _, form := range []string{plainJSON(v), htmlJSON(v), asciiJSON(v), url.QueryEscape(v), lowerHex(url.PathEscape(v))} {
+		for _, form := range []string{plainJSON(v), htmlJSON(v), pythonJSON(v), url.QueryEscape(v), lowerHex(url.PathEscape(v))} {
 			if !json.Valid([]byte(plainJSON(v))) || strings.Contains(plainJSON(v), `\ufffd`) {
 				return // no text
 			}
