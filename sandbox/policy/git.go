@@ -363,7 +363,8 @@ func gitPlumbing(name string) (o options, ok bool) {
 	case "cat-file":
 		return options{flags: "epts", long: "batch? batch-check? batch-all-objects buffer follow-symlinks unordered use-mailmap mailmap"}, true
 	case "apply":
-		return options{flags: "N3zRvq", values: "pC", long: "exclude= include= no-add stat numstat summary check index intent-to-add cached apply 3way whitespace= ignore-space-change ignore-whitespace reverse unidiff-zero reject allow-overlap verbose quiet recount directory= allow-empty"}, true
+		// Inside a .git, git apply writes there: it needs no work tree.
+		return options{output: "directory", outputHere: true, flags: "N3zRvq", values: "pC", long: "exclude= include= no-add stat numstat summary check index intent-to-add cached apply 3way whitespace= ignore-space-change ignore-whitespace reverse unidiff-zero reject allow-overlap verbose quiet recount directory= allow-empty"}, true
 	case "for-each-ref":
 		return options{long: "count= format= color? sort= points-at= ignore-case " + gitCommits}, true
 	case "show-ref":

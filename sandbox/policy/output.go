@@ -43,10 +43,11 @@ func (k *checker) outputs(program string, o options, given []option, operands []
 // output checks one path that a program writes. A grammar knows which paths these are;
 // only this function decides which of them are allowed.
 func (k *checker) output(program string, w word) error {
+	path := strings.TrimRight(w.text, "/")
 	switch {
 	case w.static && (w.text == "/dev/null" || w.text == "/dev/stdout" || w.text == "/dev/stderr"):
 		return nil
-	case !w.static || w.text != "/tmp" && !writable(w):
+	case !w.static || path != "/tmp" && !writable(word{text: path, glob: w.glob}):
 		return denied("Name a path in the workspace that is not in .git and has no .., or a path under /tmp.", "%s must not write %s", program, w.raw)
 	case k.directoryUnknown && !strings.HasPrefix(w.text, "/"):
 		return denied("Use -exec, or an absolute path.", "%s must not write %s after -execdir or -okdir: the line does not say in which directory", program, w.raw)
