@@ -57,7 +57,7 @@ func (r *rules) notDenied(words []word) error {
 
 // runners are programs without a grammar that run the command in their arguments.
 // It is unknown where that command begins, so each of their words may begin it.
-const runners = " sudo doas su runuser run0 pkexec gosu su-exec s6-setuidgid softlimit setlock tini dumb-init eatmydata fd fdfind choom cgexec bwrap proot ssh-agent start-stop-daemon daemonize linux64 linux32 i386 i486 i586 i686 x86_64 uname26 watch ionice chrt taskset flock npx bunx uvx pnpx pnpm yarn bun uv pipx poetry pipenv hatch mise direnv strace ltrace script unshare nsenter chroot setarch setpriv prlimit " +
+const runners = " sudo doas su runuser run0 pkexec gosu su-exec s6-setuidgid softlimit setlock tini dumb-init eatmydata fd fdfind choom cgexec bwrap proot rsh tmux screen sem gdb ssh-agent start-stop-daemon daemonize linux64 linux32 i386 i486 i586 i686 x86_64 uname26 watch ionice chrt taskset flock npx bunx uvx pnpx pnpm yarn bun uv pipx poetry pipenv hatch mise direnv strace ltrace script unshare nsenter chroot setarch setpriv prlimit " +
 	"cpulimit firejail parallel entr xvfb-run dbus-run-session torsocks proxychains proxychains4 faketime fakeroot unbuffer rlwrap numactl perf valgrind systemd-run systemd-inhibit chpst busybox toybox ssh dotenv corepack caffeinate catchsegv "
 
 // commandsIn returns the commands that a command may run: itself, the arguments of a
@@ -82,7 +82,7 @@ func commandsIn(words []word) [][]word {
 
 // runningVerbs are the subcommands, by program, that run the command in their arguments.
 var runningVerbs = map[string]string{
-	"npm": "exec exe x", "bundle": "exec exe ex e", "bundler": "exec exe ex e", "conda": "run", "mamba": "run", "micromamba": "run",
+	"npm": "exec exe x", "bundle": "exec exe ex e", "bundler": "exec exe ex e", "conda": "run", "mamba": "run", "micromamba": "run", "rustup": "run", "nix": "run shell develop",
 	"docker": "exec run", "docker-compose": "exec run", "podman": "exec run", "podman-compose": "exec run", "nerdctl": "exec run", "kubectl": "exec run debug", "oc": "exec run debug rsh",
 }
 

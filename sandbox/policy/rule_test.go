@@ -247,8 +247,8 @@ func TestDenyMatchesOtherSpellings(t *testing.T) {
 			"fd -x rm -rf", "fd x -X rm -r -f", "fdfind --exec rm -rf", "bundle exec rm -rf x", "bundle e rm -rf x", "docker exec c rm -rf x", "docker exec -it -u 0 c rm -rf x", "docker container exec c rm -rf x", "docker run alpine rm -rf x",
 			"docker compose exec c rm -rf x", "docker compose -f x run --rm c rm -rf x", "docker-compose run c rm -rf x", "podman exec c rm -rf x", "nerdctl exec c rm -rf x", "kubectl exec p -- rm -rf x", "kubectl -n x exec -it p -- rm -rf x", "kubectl $x p -- rm -rf x",
 			"pkexec rm -rf x", "pkexec --user u rm -rf x", "gosu u rm -rf x", "su-exec u rm -rf x", "tini -- rm -rf x", "/usr/bin/tini -s -- /bin/rm -rf x", "dumb-init rm -rf x", "eatmydata rm -rf x", "linux64 rm -rf x", "linux32 rm -rf x", "i386 rm -rf x", "x86_64 rm -rf x", "choom -n 1 -- rm -rf x",
-			"conda run rm -rf x", "conda run -n e rm -rf x", "sudo docker exec c rm -rf x", "pkexec conda run rm -rf x", "run0 rm -rf x", "setlock f rm -rf x", "bwrap --bind / / rm -rf x",
-		}, []string{"docker rm -rf x", "docker ps", "docker exec c ls", "bundle install", "bundle config rm -rf", "kubectl get rm -f -r", "conda remove rm -rf", "fd rm", "tini -- ls", "docker compose rm -rf", "docker build -t $x .", "kubectl get pods $x", "npm run $x"}},
+			"conda run rm -rf x", "conda run -n e rm -rf x", "sudo docker exec c rm -rf x", "pkexec conda run rm -rf x", "run0 rm -rf x", "tmux new rm -rf x", "nix run x -- rm -rf x", "rustup run stable rm -rf x", "setlock f rm -rf x", "bwrap --bind / / rm -rf x",
+		}, []string{"docker rm -rf x", "docker ps", "docker exec c ls", "bundle install", "bundle config rm -rf", "kubectl get rm -f -r", "conda remove rm -rf", "fd rm", "rustup update", "nix build x", "tini -- ls", "docker compose rm -rf", "docker build -t $x .", "kubectl get pods $x", "npm run $x"}},
 		{"docker run --privileged", []string{"docker run -it --privileged x", "docker container run --privileged x", "docker run --privileged=true x"}, []string{"docker run x", "docker ps"}},
 	} {
 		t.Run(c.entry, func(t *testing.T) {
