@@ -53,7 +53,7 @@ const (
 	Todo              // a file that git's own commands write while they work
 )
 
-// A Place is a file or directory in the workspace from which git takes what it executes.
+// A Place is a file or directory in the workspace from which git reads what it executes.
 type Place struct {
 	Path string // relative to the workspace, with slashes; no parent is a link
 	Repo string // the git directory that it belongs to
@@ -124,7 +124,7 @@ type scanner struct {
 	root     *os.Root
 	names    []string // absolute paths of the root
 	left     int      // number of entries that may still be read
-	bytes    int      // bytes of names that may still be kept
+	bytes    int      // bytes of names that may still be recorded
 	deadline time.Time
 
 	places map[string]Place // by path

@@ -11,14 +11,14 @@ import (
 
 // parse agrees with git on the settings in a file.
 func TestParseReadsAsGitDoes(t *testing.T) {
-	y := newYard(t)
+	ws := newWorkspace(t)
 	for _, text := range []string{
 		"[core]\n\thooksPath = a b  # c\n", "[core] hooksPath=x\n[Core]\nHOOKSPATH = y", "[core]\nhooksPath = \"a # b\" ; c\n", "[core]\nhooksPath = a\\\nb\n",
 		"[core]\r\nhooksPath = a\r\n", "[core]\nhooksPath = \"a\\tb\\\\c\\\"\"d\n", "[core]\nhooksPath\n", "[core]\nhooksPath = \n", "[core]\nhooksPath = \"  x  \"  \n",
 		"[alias \"A.b\"]\nx = y\n", "[alias.Old]\nx = y\n", "[alias \"a\\\"]b\"]\nx = y\n", "; c\n# [core]\n[core]\n# x = y\nx = a;b\n", "[core]\nx = a \\\n  b # c \\\nd = e\n",
 		"\xef\xbb\xbf[core]\nx = y\n", "[core]x=y\n[a]\n\tb = c d  \n", "[includeIf \"gitdir:~/x/\"]\n path = a\n",
 	} {
-		file := filepath.Join(y.dir, "settings")
+		file := filepath.Join(ws.dir, "settings")
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -17,11 +17,11 @@ func TestProgramIsFoundInEverySpelling(t *testing.T) {
 		"awk -ft/p63": "t/p63", "sed -nft/p": "t/p", "awk -f./t/p x": "t/p", "perl -w -It/lib": "t/lib", "x -f't/s 1'": "t/s 1", `x "-ft/s 1"`: "t/s 1", "make -Ct -fm": "t/m", "x -n8ft/p": "t/p", "x -f$PWD/t/p": "t/p", "sed --file=t/p64": "t/p64",
 	} {
 		t.Run(value, func(t *testing.T) {
-			y := newYard(t)
-			y.repo(".")
-			y.write(want, "#!/bin/sh\n")
-			y.git(".", "config", "diff.x.textconv", value)
-			places := Scan(y.dir).Places
+			ws := newWorkspace(t)
+			ws.repo(".")
+			ws.write(want, "#!/bin/sh\n")
+			ws.git(".", "config", "diff.x.textconv", value)
+			places := Scan(ws.dir).Places
 			if !slices.ContainsFunc(places, func(p Place) bool { return p.Path == want && p.Kind == Plain }) {
 				t.Errorf("%s is not found", want)
 			}
