@@ -20,94 +20,94 @@ import (
 type settings struct {
 	BoxSettings
 
-	AuditFile string `toml:"audit_file" arg:"FILE" help:"audit file, with a line of JSON for each box and command; if empty, none"`
+	AuditFile string `toml:"audit_file" arg:"FILE" help:"audit file, to which a line of JSON is appended when a box or a command starts or ends; if not set, no audit"`
 
 	Env map[string]string `toml:"env" arg:"TABLE" help:"variables for every command; only in the configuration file"`
 
-	Mounts []mountSetting `toml:"mounts" arg:"TABLES" help:"more files and directories of this machine that boxes see: source, target, and mode, ro or rw; only in the configuration file"`
+	Mounts []mountSetting `toml:"mounts" arg:"TABLES" help:"more files and directories of this machine that boxes see, each with source, target and mode (ro or rw); only in the configuration file"`
 
 	Docker struct {
-		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if empty, the usual places are tried"`
-		Path string `toml:"path" default:"auto" arg:"PATH" help:"how the server reaches boxes: socket, relay, or auto, the one that works"`
+		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if not set, warmbox tries the usual places"`
+		Path string `toml:"path" default:"auto" arg:"PATH" help:"how the server reaches boxes: socket, relay, or auto (whichever works)"`
 	} `toml:"docker"`
 
 	Images struct {
-		Default string   `toml:"default" flag:"image" default:"warmbox/sandbox:slim" arg:"IMAGE" help:"image of a box if a call names none"`
+		Default string   `toml:"default" flag:"image" default:"warmbox/sandbox:slim" arg:"IMAGE" help:"image of a box if its call names no image"`
 		Allow   []string `toml:"allow" help:"other images that calls may name, as patterns: golang:*,ghcr.io/acme/*"`
 	} `toml:"images"`
 
 	Pool struct {
-		Warm        int      `toml:"warm" default:"1" help:"how many idle boxes the pool holds, from the first client on; 0: none"`
-		Images      []string `toml:"images" help:"images of which the pool holds as many, besides the default image"`
-		Max         int      `toml:"max" default:"8" help:"how many boxes the pool holds at most, after a burst of starts"`
-		IdleTimeout duration `toml:"idle_timeout" default:"30m" help:"how long a box stays in the pool if no call needs one; 0: without limit"`
-		MaxLifetime duration `toml:"max_lifetime" default:"1h" help:"when a box in the pool is replaced by a new one, from what its image is then; 0: never"`
-		MaxUses     int      `toml:"max_uses" default:"0" help:"how many commands a client's default box runs before it is replaced; 0: no limit"`
+		Warm        int      `toml:"warm" default:"1" help:"how many idle boxes the pool holds, from the first client on; 0: no pool"`
+		Images      []string `toml:"images" help:"images besides the default image; the pool also holds that many boxes of each"`
+		Max         int      `toml:"max" default:"8" help:"maximum number of boxes in the pool, after a burst of starts"`
+		IdleTimeout duration `toml:"idle_timeout" default:"30m" help:"after this time in which no call started a box and no client connected, the boxes in the pool are removed; 0: never"`
+		MaxLifetime duration `toml:"max_lifetime" default:"1h" help:"age at which a box in the pool is replaced by a new box, from the current version of its image; 0: never"`
+		MaxUses     int      `toml:"max_uses" default:"0" help:"after this many commands a client's default box is replaced; 0: never"`
 	} `toml:"pool"`
 
 	Exec struct {
-		Timeout      duration `toml:"timeout" default:"10m" help:"time limit of a command, unless its call sets another"`
+		Timeout      duration `toml:"timeout" default:"10m" help:"time limit of a command, unless its call sets another limit"`
 		Wait         duration `toml:"wait" default:"45s" help:"how long a call waits for a command before it replies that the command still runs"`
-		OnDisconnect string   `toml:"on_disconnect" default:"kill" arg:"MODE" help:"what happens to a command whose client disconnects: kill, or run-on"`
-		MaxRuns      int      `toml:"max_runs" default:"256" help:"how many commands run at the same time, for all clients"`
-		Memory       size     `toml:"memory" default:"2g" help:"memory of a box; swap adds nothing to it"`
-		CPU          float64  `toml:"cpu" default:"2" help:"cores of a box, at most what the engine has"`
-		Pids         int64    `toml:"pids" default:"512" help:"processes and threads of a box"`
-		SpareShells  int      `toml:"spare_shells" default:"1" help:"how many spare shells a box has; a few more after a burst; 0: none"`
+		OnDisconnect string   `toml:"on_disconnect" default:"kill" arg:"MODE" help:"what happens to a command if its client disconnects during an HTTP call: kill, or run-on"`
+		MaxRuns      int      `toml:"max_runs" default:"256" help:"maximum number of commands that run at the same time, for all clients together"`
+		Memory       size     `toml:"memory" default:"2g" help:"memory of a box, which has no swap"`
+		CPU          float64  `toml:"cpu" default:"2" help:"cores of a box, at most as many as the engine has"`
+		Pids         int64    `toml:"pids" default:"512" help:"maximum number of processes and threads of a box"`
+		SpareShells  int      `toml:"spare_shells" default:"1" help:"how many spare shells a box has, so that commands start sooner; after a burst it has a few more; 0: none"`
 	} `toml:"exec"`
 
 	Commands struct {
-		Allow    []string            `toml:"allow" flag:"exec-whitelist" help:"the only commands that may run, by their first words: go test,ls; default stands for a list of usual commands; if empty, all may"`
-		Deny     []string            `toml:"deny" help:"commands that may not run although the list above allows them"`
-		OnDeny   string              `toml:"on_deny" default:"deny" arg:"MODE" help:"what happens to a command that is not on the list: deny, or ask the user for approval, if the client supports that"`
-		Release  []string            `toml:"release" arg:"NAMES" help:"variables that commands may set although they can choose what code runs, such as GOFLAGS"`
-		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"by entry of the two lists, commands that must be allowed or denied; only in the configuration file"`
+		Allow    []string            `toml:"allow" flag:"exec-whitelist" help:"allowlist: the only commands that may run, by their first words, such as go test,ls; default stands for a list of usual commands; if not set, all commands may run"`
+		Deny     []string            `toml:"deny" help:"commands that may not run although the allowlist allows them"`
+		OnDeny   string              `toml:"on_deny" default:"deny" arg:"MODE" help:"what happens to a command that is not on the allowlist: deny, or ask the user for approval, if the client supports that"`
+		Release  []string            `toml:"release" arg:"NAMES" help:"variables that commands may set although they can choose which code runs, such as GOFLAGS"`
+		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"for entries of the two lists, example commands that warmbox checks at its start; only in the configuration file"`
 	} `toml:"commands"`
 
 	Output struct {
-		Whole   size `toml:"whole" default:"8000" help:"up to this size a reply shows all output of a command; of more it shows a summary and an excerpt"`
-		Excerpt size `toml:"excerpt" default:"4000" help:"size of that excerpt"`
-		Max     size `toml:"max" default:"100000" help:"how much output a call may request, with maxBytes"`
+		Whole   size `toml:"whole" default:"8000" help:"up to this size a reply shows all output of a command; of longer output it shows a summary and an excerpt"`
+		Excerpt size `toml:"excerpt" default:"4000" help:"size of the excerpt of longer output"`
+		Max     size `toml:"max" default:"100000" help:"maximum size of the output that a call may request with maxBytes"`
 	} `toml:"output"`
 
 	Summary struct {
-		Provider   string   `toml:"provider" default:"builtin" arg:"NAME" help:"what summarises long output: builtin, anthropic, openai or a server with its API, command, client or none"`
-		Model      string   `toml:"model" arg:"NAME" help:"name of the model for anthropic or openai"`
-		BaseURL    string   `toml:"base_url" arg:"URL" help:"URL of its API, such as http://localhost:11434/v1; if empty, the provider's own"`
-		APIKeyEnv  string   `toml:"api_key_env" arg:"NAME" help:"environment variable with the API key"`
-		APIKeyFile string   `toml:"api_key_file" arg:"FILE" help:"file with the API key, which only its owner can read"`
-		Command    []string `toml:"command" help:"program that summarises, with its arguments: it reads the prompt and prints the summary"`
-		Timeout    duration `toml:"timeout" default:"5s" help:"timeout of a summary; after it the built-in one is used"`
-		MaxInput   size     `toml:"max_input" default:"16k" help:"how much of an output is sent for a summary"`
-		PerMinute  int      `toml:"per_minute" default:"20" help:"how many summaries are requested in a minute"`
+		Provider   string   `toml:"provider" default:"builtin" arg:"NAME" help:"what summarises long output: builtin, anthropic, openai (or a server with its API), command, client or none"`
+		Model      string   `toml:"model" arg:"NAME" help:"name of the model, for anthropic or openai"`
+		BaseURL    string   `toml:"base_url" arg:"URL" help:"URL of the API, for anthropic or openai, such as http://localhost:11434/v1; if not set, the provider's own"`
+		APIKeyEnv  string   `toml:"api_key_env" arg:"NAME" help:"name of the environment variable that holds the provider's API key"`
+		APIKeyFile string   `toml:"api_key_file" arg:"FILE" help:"file with the provider's API key; only you may be able to read it"`
+		Command    []string `toml:"command" help:"for the provider command: a program and its arguments; it reads the prompt and prints the summary"`
+		Timeout    duration `toml:"timeout" default:"5s" help:"how long to wait for a model's summary; then the built-in summary is used"`
+		MaxInput   size     `toml:"max_input" default:"16k" help:"how much of an output is sent to a model for its summary"`
+		PerMinute  int      `toml:"per_minute" default:"20" help:"maximum number of summaries that are requested from a model in a minute"`
 	} `toml:"summary"`
 
 	Log struct {
-		Level    string   `toml:"level" default:"info" arg:"LEVEL" help:"lowest level that is logged: debug, info, warn or error"`
-		Format   string   `toml:"format" default:"text" arg:"FORMAT" help:"format of the log: text, or json"`
-		File     string   `toml:"file" arg:"FILE" help:"file for the program's log; if empty, standard error"`
-		Dir      string   `toml:"dir" arg:"DIR" help:"directory for the raw output of commands; if empty, warmbox/logs in the user's state directory"`
-		MaxRun   size     `toml:"max_run" default:"64m" help:"how much raw output of one command is stored; the rest is counted"`
-		MaxTotal size     `toml:"max_total" default:"1g" help:"how much raw output is stored for all commands; beyond it the oldest is deleted"`
+		Level    string   `toml:"level" default:"info" arg:"LEVEL" help:"lowest level of messages in warmbox's own log: debug, info, warn or error"`
+		Format   string   `toml:"format" default:"text" arg:"FORMAT" help:"format of warmbox's own log: text, or json"`
+		File     string   `toml:"file" arg:"FILE" help:"file for warmbox's own log; if not set, standard error"`
+		Dir      string   `toml:"dir" arg:"DIR" help:"directory for the raw output of commands; if not set, warmbox/logs in the user's state directory"`
+		MaxRun   size     `toml:"max_run" default:"64m" help:"how much raw output of one command is stored; further output is only counted"`
+		MaxTotal size     `toml:"max_total" default:"1g" help:"how much raw output of all commands is stored; above that, the oldest is deleted"`
 		MaxAge   duration `toml:"max_age" default:"168h" help:"how long raw output is stored"`
 	} `toml:"log"`
 
 	Secrets struct {
-		Give map[string]string `toml:"give" arg:"TABLE" help:"variables that every command sees and no reply shows, with the source of each value: env:NAME or file:PATH; only in the configuration file"`
-		Env  []string          `toml:"env" arg:"NAMES" help:"environment variables of warmbox whose values no reply shows; keys of well-known forms are never shown"`
+		Give map[string]string `toml:"give" arg:"TABLE" help:"variables with secrets for every command, masked in replies, with the source of each value: env:NAME or file:PATH; only in the configuration file"`
+		Env  []string          `toml:"env" arg:"NAMES" help:"environment variables of warmbox whose values are masked in replies; well-known forms of keys are always masked"`
 	} `toml:"secrets"`
 
 	HTTP struct {
 		Listen         string   `toml:"listen" flag:"listen" default:"127.0.0.1:8811" arg:"ADDR" for:"http" help:"address and port; an address other than loopback needs TLS, or --insecure"`
-		TokenFile      string   `toml:"token_file" flag:"token-file" arg:"FILE" for:"http" help:"file with the token that clients must send, or with a line name = token for each of several; if empty, one is generated in the user's state directory"`
+		TokenFile      string   `toml:"token_file" flag:"token-file" arg:"FILE" for:"http" help:"file with the token that clients must send, or with several tokens, each on a line name = token; if not set, warmbox generates a token in the user's state directory"`
 		TLSCert        string   `toml:"tls_cert" flag:"tls-cert" arg:"FILE" for:"http" help:"certificate, in PEM form; the server then uses HTTPS"`
-		TLSKey         string   `toml:"tls_key" flag:"tls-key" arg:"FILE" for:"http" help:"its private key"`
+		TLSKey         string   `toml:"tls_key" flag:"tls-key" arg:"FILE" for:"http" help:"private key of the certificate, in PEM form"`
 		Insecure       bool     `toml:"insecure" flag:"insecure" default:"false" for:"http" help:"listen without TLS although other machines can read the traffic, including tokens"`
 		MaxConnections int      `toml:"max_connections" flag:"max-connections" default:"1024" for:"http" help:"how many client connections may be open"`
 		MaxRate        int      `toml:"max_rate" flag:"max-rate" default:"200" for:"http" help:"how many requests per second one token may make"`
 		SSE            bool     `toml:"sse" flag:"sse" default:"false" for:"http" help:"also serve the older SSE transport, at /sse"`
-		AllowHosts     []string `toml:"allow_hosts" flag:"allow-hosts" for:"http" help:"host names by which clients may call the server, besides loopback's and the address it listens on"`
-		AllowOrigins   []string `toml:"allow_origins" flag:"allow-origins" for:"http" help:"web origins that may call it, such as https://app.example.com"`
+		AllowHosts     []string `toml:"allow_hosts" flag:"allow-hosts" for:"http" help:"host names by which clients may call the server, besides those of loopback and the address that it listens on"`
+		AllowOrigins   []string `toml:"allow_origins" flag:"allow-origins" for:"http" help:"web origins that may call the server, such as https://app.example.com"`
 	} `toml:"http"`
 }
 
@@ -115,20 +115,20 @@ type settings struct {
 type BoxSettings struct {
 	Backend        string   `toml:"backend" default:"docker" arg:"NAME" help:"where boxes run: docker, or process, which isolates nothing"`
 	Network        string   `toml:"network" default:"none" arg:"MODE" help:"network of the boxes: none, or bridge"`
-	Workspace      string   `toml:"workspace" arg:"DIR" help:"host directory that boxes see as /workspace; if empty, each box gets its own"`
-	WorkspaceMode  string   `toml:"workspace_mode" default:"rw" arg:"MODE" help:"access of boxes to it: ro, read-only, or rw"`
-	WorkspaceRoots []string `toml:"workspace_roots" arg:"DIRS" help:"directories that the workspace must lie in; if empty, any except those of the system, a home directory, and warmbox's own"`
-	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"paths of the workspace that commands cannot change, because this machine may run them later, besides what git executes; !PATH excludes one"`
-	MinFree        size     `toml:"min_free" default:"1g" help:"disk space that commands must leave free, at most a twentieth of the disk; below that they are killed; 0: no limit"`
-	User           string   `toml:"user" arg:"UID:GID" help:"user that commands run as; if empty, the owner of the workspace, or 1000:1000 if that is root"`
-	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"system calls that boxes may make: a seccomp profile, or engine for the engine's own; if empty, a profile made for boxes"`
-	Runtime        string   `toml:"runtime" arg:"NAME" help:"the engine's runtime for boxes, such as runsc; if empty, the engine's default"`
-	UserNS         string   `toml:"userns" default:"engine" arg:"MODE" help:"user ids of boxes: engine, as the engine maps them, or auto: Podman gives each box ids of its own"`
-	TmpSize        size     `toml:"tmp_size" default:"512m" help:"size of /tmp in a box; it counts as memory"`
-	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"how many boxes run at the same time, for all clients"`
-	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"a box is stopped after this time without a call and a running process; 0: never"`
-	KeepFor        duration `toml:"keep_for" default:"24h" help:"how long a persistent box stays detached, or idle"`
-	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"if a box beyond max_boxes is needed: refuse, or evict the box that was idle for longest"`
+	Workspace      string   `toml:"workspace" arg:"DIR" help:"directory of this machine that boxes see as /workspace; if not set, each box gets its own"`
+	WorkspaceMode  string   `toml:"workspace_mode" default:"rw" arg:"MODE" help:"access of boxes to the workspace: ro (read-only) or rw"`
+	WorkspaceRoots []string `toml:"workspace_roots" arg:"DIRS" help:"the workspace must lie in one of these directories; if not set, in any except those of the system, a home directory itself, and warmbox's own"`
+	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"paths of the workspace that commands cannot change, because this machine may run them later; with them, everything from which git reads what it executes; !PATH is not protected"`
+	MinFree        size     `toml:"min_free" default:"1g" help:"disk space that commands must leave free, at most a twentieth of the disk; if less is free, commands are killed; 0: no limit"`
+	User           string   `toml:"user" arg:"UID:GID" help:"user that commands run as; if not set, the owner of the workspace, or 1000:1000 if the owner is root"`
+	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"file with a seccomp profile, which says what system calls boxes may make, or engine for the engine's own profile; if not set, warmbox's own profile"`
+	Runtime        string   `toml:"runtime" arg:"NAME" help:"the engine's runtime for boxes, such as runsc; if not set, the engine's default"`
+	UserNS         string   `toml:"userns" default:"engine" arg:"MODE" help:"user ids of boxes: engine (mapped as the engine is configured) or auto (Podman gives each box ids of its own)"`
+	TmpSize        size     `toml:"tmp_size" default:"512m" help:"size of /tmp in a box; its files use the memory of the box"`
+	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"maximum number of boxes that run at the same time, for all clients together"`
+	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"a box is stopped after this time without a call and without a running process; 0: never"`
+	KeepFor        duration `toml:"keep_for" default:"24h" help:"how long a persistent box may be detached (without a server) or idle before it is stopped"`
+	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"what happens when a call needs a box and max_boxes of them run: refuse, or evict the box that has been idle for longest"`
 }
 
 // A setting is one field of settings.
