@@ -48,7 +48,7 @@ func (r *rules) notDenied(words []word) error {
 	for _, command := range commandsIn(words) {
 		for _, b := range r.deny {
 			if b.finds(command) {
-				return denied("", "command is denied: %s", strings.Join(b.entry, " "))
+				return denied(b.hint(command), "command is denied: %s", strings.Join(b.entry, " "))
 			}
 		}
 	}
@@ -118,6 +118,19 @@ func pythonModule(words []word) []word {
 		}
 	}
 	return nil
+}
+
+const deniedByOwner = "The owner of this server denies it: [commands] deny."
+
+// hint says which word of a command made it match, if only the shell knows what that
+// word will be.
+func (b denyRule) hint(words []word) string {
+	known := slices.DeleteFunc(slices.Clone(words), func(w word) bool { return !w.static || w.glob >= 0 })
+	if len(known) == len(words) || len(known) > 0 && b.finds(known) {
+		return deniedByOwner
+	}
+	i := slices.IndexFunc(words, func(w word) bool { return !w.static || w.glob >= 0 })
+	return "Only the shell that runs the command knows what " + shorten(words[i].raw) + " becomes, and it could make the command a denied one. Write its value instead, or put -- before it."
 }
 
 func (b denyRule) finds(words []word) bool {

@@ -356,9 +356,10 @@ func TestDenialNamesReasonAndAlternative(t *testing.T) {
 		"npm run deploy x": {"command not in whitelist: npm run deploy", "Allowed of npm: npm run build."},
 		"npm":              {"command not in whitelist: npm", "Allowed of npm: npm run build."},
 		"go $x":            {"command not in whitelist: go $x", "Allowed of go: go test, go build."},
-		"ls -R x":          {"command is denied: ls -R", ""},
-		"ls '-R'":          {"command is denied: ls -R", ""},
-		"ls $x":            {"command is denied: ls -R", ""},
+		"ls -R x":          {"command is denied: ls -R", deniedByOwner},
+		"ls '-R'":          {"command is denied: ls -R", deniedByOwner},
+		"ls $x":            {"command is denied: ls -R", "Only the shell that runs the command knows what $x becomes, and it could make the command a denied one. Write its value instead, or put -- before it."},
+		"ls -R $x":         {"command is denied: ls -R", deniedByOwner},
 		"go test *":        {"* in the arguments of go may expand to a file name that looks like an option", "Quote the pattern: '*', or write ./ before it."},
 	} {
 		d, ok := errors.AsType[*Denial](list.Check(cmd, nil))
