@@ -267,6 +267,20 @@ func TestBase64FarFromLineEndsIsNotJoined(t *testing.T) {
 	}
 }
 
+// Each of many values with the same beginning is found behind a line end within it.
+func TestWrappedBase64OfSimilarValuesIsMasked(t *testing.T) {
+	r := &Redactor{}
+	for i := range 100 {
+		r.Values = append(r.Values, fmt.Sprintf("common-beginning-%03d-Q8sTz4RbN7y", i))
+	}
+	for _, v := range r.Values {
+		code := base64.StdEncoding.EncodeToString([]byte(v))
+		if got := r.Text(code[:8] + "\n" + code[8:] + "\n"); got != "‹secret›\n" {
+			t.Errorf("%q shows as %q", v, got)
+		}
+	}
+}
+
 // Base64 that ends with its value at the end of a line leaves the next line unmasked.
 func TestLinesAfterBase64StayUnchanged(t *testing.T) {
 	for _, v := range []string{"kP9vWx3LmQ8sTz4RbN7yHc2D", "kP9vWx3LmQ8sTz4RbN7yHc2Dx", "kP9vWx3LmQ8sTz4RbN7yHc2Dxy"} {

@@ -1,9 +1,6 @@
 package redact
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 const (
 	// maxPrefix bounds the text before base64 on each line but the first: an
@@ -14,9 +11,9 @@ const (
 	// comma, an escaped line end, a tag.
 	maxSuffix = 8
 
-	// maxOpen bounds the matches that one line continues. Only a value that repeats
-	// itself reaches it.
-	maxOpen = 64
+	// maxOpen bounds the matches of one code that a line continues. Only a value that
+	// repeats itself reaches it.
+	maxOpen = 16
 )
 
 // A head is the beginning of the base64 of a value, which can be before a line end.
@@ -149,11 +146,17 @@ func (k *known) continues(s string, from int, m open, matches []open) []open {
 	if !strings.Contains(window, rest[:min(len(rest), 2)]) && !(from+len(window) == len(s) && strings.HasSuffix(window, rest[:1])) {
 		return matches
 	}
-	if i := slices.IndexFunc(matches, func(o open) bool { return o.head == m.head }); i >= 0 {
-		matches[i].from = min(matches[i].from, m.from)
-		return matches
+	same := 0
+	for i := range matches {
+		if matches[i].head == m.head {
+			matches[i].from = min(matches[i].from, m.from)
+			return matches
+		}
+		if matches[i].code == m.code {
+			same++
+		}
 	}
-	if len(matches) == maxOpen {
+	if same == maxOpen {
 		return matches
 	}
 	return append(matches, m)
