@@ -16,16 +16,16 @@ import (
 const (
 	// margin is how much of the log before and after the lines is searched for
 	// secrets that cross a border: of the page, of a clipped line, of a line whose
-	// neighbours the search leaves out. The largest private key in use has 12 kB.
+	// neighbours do not match the search. The largest private key in use has 12 kB.
 	margin = 16 << 10
 
 	// maxWindow bounds how much of the log is searched at once, not counting margins.
 	maxWindow = 256 << 10
 )
 
-// A masker masks the secrets of one stream of a log, or of both. It recognises a secret
-// by what the same stream printed around it, whether or not the page has that, and
-// whatever the other stream printed in between.
+// A masker masks the secrets of one stream of a log, or of both. It searches
+// the text of one stream around a line, including text outside the page, and ignores
+// output of the other stream in between.
 type masker struct {
 	tracks []*track
 	find   func([]byte) []redact.Span

@@ -1,12 +1,12 @@
 // Package maskedlog reads lines of a raw log with their secrets masked.
 //
 // A mask depends on what the same stream printed before and after a line: half of a
-// private key has no form by which it could be known. So the package looks for secrets
-// in the log around the lines of a page, not in the page. A search compares its pattern
-// with the masked lines, so that a caller cannot find out a secret by searching for it.
+// private key has no recognizable form. So the package searches the log around the lines
+// of a page, not the page alone. A search matches its pattern against the masked lines,
+// so a caller cannot guess a secret by searching for it.
 //
 // Memory is bounded by the page and by windows of the log, whatever the log's size. The
-// package knows neither runs nor owners: the caller decides who may read a log.
+// package does not check access: the caller decides who may read a log.
 package maskedlog
 
 import (
@@ -22,13 +22,13 @@ type Query struct {
 	From    int64          // the first line, counted from 1; 0: the last Most lines
 	Most    int            // lines; of a search, those that match
 	Bytes   int            // of those lines, roughly
-	Stream  rawlog.Stream  // only what was printed there; 0: both streams
+	Stream  rawlog.Stream  // only the output of this stream; 0: both streams
 	Match   *regexp.Regexp // only lines whose masked form it matches; nil: all lines
 	Context int            // lines to add before and after each line that matches
 }
 
-// Read reads a page of a log and masks it. When ctx ends, it returns what it found until
-// then. An error says that the log cannot be read any more.
+// Read reads a page of a log and masks it. When ctx ends, it returns the lines found until
+// then. An error means that the log can no longer be read.
 func Read(ctx context.Context, log *rawlog.Reader, q Query, secrets *redact.Redactor) (rawlog.Page, error) {
 	m := newMasker(log, q.Stream, secrets.Find)
 	raw := rawlog.Query{From: q.From, Most: q.Most, Bytes: q.Bytes, Stream: q.Stream, Match: q.Match, Context: q.Context, Hide: m.hidden}
