@@ -25,14 +25,14 @@ type exitMonitor struct {
 	logger *slog.Logger
 	id     string // the box's, for the log
 
-	closing atomic.Bool         // the box is being closed, so its end needs no reason
-	broke   atomic.Int64        // when its stream ended, in nanoseconds since 1970; 0 before
-	stderr  *sandbox.LastLines  // the agent's
-	cancel  context.CancelFunc  // nil before start
-	tasks   sync.WaitGroup      // attach and wait, which end with cancel
-	ended   chan struct{}       // closed when the container is gone, or the engine cannot tell
-	exit    *sandbox.EndedError // valid after ended; nil if the engine cannot tell
-	err     error               // valid after ended: why the engine cannot tell
+	closing atomic.Bool               // the box is being closed, so its end needs no reason
+	broke   atomic.Pointer[time.Time] // when its stream ended; nil before
+	stderr  *sandbox.LastLines        // the agent's
+	cancel  context.CancelFunc        // nil before start
+	tasks   sync.WaitGroup            // attach and wait, which end with cancel
+	ended   chan struct{}             // closed when the container is gone, or the engine cannot tell
+	exit    *sandbox.EndedError       // valid after ended; nil if the engine cannot tell
+	err     error                     // valid after ended: why the engine cannot tell
 }
 
 const (
@@ -107,8 +107,8 @@ func (m *exitMonitor) stop() {
 
 // brokeAt returns when the stream ended, or now if that is not known yet.
 func (m *exitMonitor) brokeAt() time.Time {
-	if at := m.broke.Load(); at != 0 {
-		return time.Unix(0, at)
+	if at := m.broke.Load(); at != nil {
+		return *at
 	}
 	return time.Now()
 }
@@ -119,7 +119,8 @@ var errHungUp = errors.New("its agent hung up")
 // reason waits until a time limit for the reason of an error: how the box ended, or why
 // the engine cannot tell. Without a reason in time it adds that to the error.
 func (m *exitMonitor) reason(err error, limit time.Duration) error {
-	m.broke.CompareAndSwap(0, time.Now().UnixNano())
+	now := time.Now()
+	m.broke.CompareAndSwap(nil, &now)
 	if err == io.EOF {
 		err = errHungUp
 	}
