@@ -16,8 +16,8 @@ const (
 	// few is how many of the first and of the last starts are compared.
 	few = 10
 
-	// boxesPerClient is about how many boxes each client has: the calls that one
-	// client may have in flight are limited.
+	// boxesPerClient is the approximate number of boxes of each client. More boxes need
+	// more clients, since one client may have only a limited number of calls in flight.
 	boxesPerClient = 50
 )
 

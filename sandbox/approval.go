@@ -62,7 +62,7 @@ func (b *Box) authorize(ctx context.Context, c *Command) error {
 func (b *Box) judge(c Command) (denied error, approvable bool) {
 	if c.Shell != "" && !b.commands.Unlimited() {
 		return Errorf(ExecValidation, "Leave shell out.",
-			"named shells are off where commands are checked against a list: the state of a shell could bring in others"), false
+			"named shells are turned off, since commands are checked against a list: the state of a shell could run other commands"), false
 	}
 	v := b.commands.Judge(c.Cmd, c.Env)
 	return denial(v.Denial), v.Approvable

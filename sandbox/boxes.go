@@ -111,7 +111,7 @@ func (s *boxes) evict(most int) bool {
 	if idlest == nil {
 		return false
 	}
-	idlest.retire(fmt.Errorf("another box was wanted, %d are allowed, and it had been idle for longest", most))
+	idlest.retire(fmt.Errorf("a call needed another box, max_boxes is %d, and this box had been idle for longest", most))
 	return true
 }
 
@@ -133,8 +133,12 @@ func (s *boxes) full(owner Owner) error {
 	if others := all - len(mine); others > 0 {
 		list = append(list, fmt.Sprintf("%d of other clients or just starting", others))
 	}
-	return Errorf(LimitReached, "Stop one that you no longer need.",
-		"%d boxes run, and no more are allowed: %s", all, strings.Join(list, ", "))
+	running := fmt.Sprintf("%d boxes run", all)
+	if all == 1 {
+		running = "1 box runs"
+	}
+	return Errorf(LimitReached, "Stop a box that you no longer need.",
+		"%s, and max_boxes allows no more: %s", running, strings.Join(list, ", "))
 }
 
 func oldestFirst(a, b *Box) int { return a.Started.Compare(b.Started) }
@@ -155,7 +159,7 @@ func (s *boxes) find(owner Owner, id string) (*Box, error) {
 			return nil, e.why
 		}
 	}
-	return nil, Errorf(BoxNotFound, "Use the id that start or exec returned, or leave containerId out.", "there is no box %q", id)
+	return nil, Errorf(BoxNotFound, "Use a containerId that start or exec returned, or leave containerId out.", "there is no box %q", id)
 }
 
 // current returns the newest Box of an id, also one that is to be reattached, or nil.

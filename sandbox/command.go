@@ -66,14 +66,14 @@ func (c Command) Check() error {
 	case strings.TrimSpace(c.Cmd) == "":
 		return Errorf(InvalidArgument, "Give a shell command such as \"ls -la\".", "cmd is empty")
 	case len(c.Cmd) > MaxCommand:
-		return Errorf(InvalidArgument, "Write it to a file, or give it as stdin, and run that.",
+		return Errorf(InvalidArgument, "Write the command to a file, or pass it as stdin, and run that.",
 			"cmd has %d bytes, more than the %d allowed", len(c.Cmd), MaxCommand)
 	case strings.ContainsRune(c.Cmd, 0):
-		return Errorf(InvalidArgument, "Give binary data as stdin, or write it with printf '\\0'.", "cmd contains a NUL byte, which no shell can take")
+		return Errorf(InvalidArgument, "Give binary data as stdin, or write it with printf '\\0'.", "cmd must not contain a NUL byte")
 	case strings.ContainsRune(c.Dir, 0):
-		return Errorf(InvalidArgument, "", "workdir contains a NUL byte")
+		return Errorf(InvalidArgument, "", "workdir must not contain a NUL byte")
 	case c.Timeout < 0:
-		return Errorf(InvalidArgument, "Leave it out for the default.", "timeout must not be negative, got %v", c.Timeout)
+		return Errorf(InvalidArgument, "For the default time limit leave the timeout out.", "timeout must not be negative, got %v", c.Timeout)
 	}
 	if c.TTY != nil {
 		if err := checkSize(*c.TTY); err != nil {

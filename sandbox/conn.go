@@ -23,7 +23,7 @@ type conn struct {
 
 // gone returns nil while the box is there, then the reason why it is not.
 func (c *conn) gone() error {
-	const hint = "Start another one, or leave containerId out."
+	const hint = "Start another box, or leave containerId out."
 	end := c.End()
 	switch {
 	case end.How == link.Open:
@@ -45,7 +45,7 @@ func (c *conn) unreachable() error {
 	if end.How != link.Broken {
 		return nil
 	}
-	return Errorf(DockerUnavailable, "The server reconnects, and what runs in the box goes on. Try again in a few seconds.",
+	return Errorf(DockerUnavailable, "The server is reconnecting, and commands in the box continue. Try again in a few seconds.",
 		"box %s cannot be reached at the moment: %w", c.box, end.Cause)
 }
 

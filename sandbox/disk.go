@@ -110,7 +110,7 @@ func (w *diskWatch) check() {
 		if was == nil {
 			w.log.Warn("disk low, commands are killed", "dir", low.dir, "free", low.free, "floor", low.floor, "files", low.files)
 		}
-		w.evict(low.errorf("the command was killed, with all that it started"))
+		w.evict(low.errorf("the command was killed, with every process that it had started"))
 	}
 	if w.rest() {
 		return
@@ -166,13 +166,13 @@ func (s shortage) above() int64 { return s.free - s.floor }
 
 // errorf says of a shortage what came of it.
 func (s *shortage) errorf(what string) *Error {
-	const hint = "Make room with rm, which may run; du, ls and df%s show where. Or have the owner make room on that disk, or set a smaller min_free."
+	const hint = "Delete files with rm, which may still run; du, ls and df%s show what uses the disk. Or have the owner free space on that disk, or set a smaller min_free."
 	if s.files {
 		return Errorf(LimitReached, fmt.Sprintf(hint, " -i"),
-			"%s: the disk that %s of the user's machine is on has room for %d more files (inodes), and %d are kept free", what, s.dir, s.free, s.floor)
+			"%s: the disk of %s on the user's machine has room for %d more files (inodes), and room for %d must stay free", what, s.dir, s.free, s.floor)
 	}
 	return Errorf(LimitReached, fmt.Sprintf(hint, ""),
-		"%s: the disk that %s of the user's machine is on has %s left, and %s are kept free", what, s.dir, megabytes(s.free), megabytes(s.floor))
+		"%s: the disk of %s on the user's machine has %s free, and %s must stay free", what, s.dir, megabytes(s.free), megabytes(s.floor))
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }

@@ -162,7 +162,7 @@ func TestFullDiskKillsWriters(t *testing.T) {
 		}
 		endDD()
 		endRM()
-		sentence := "the command was killed, with all that it started: the disk that /work of the user's machine is on has 512.0 MB left, and 1024.0 MB are kept free"
+		sentence := "the command was killed, with every process that it had started: the disk of /work on the user's machine has 512.0 MB free, and 1024.0 MB must stay free"
 		dd.mu.Lock()
 		why := dd.killed.why
 		dd.mu.Unlock()
@@ -202,7 +202,7 @@ func TestDiskOfFewFilesIsMeasuredOften(t *testing.T) {
 			disk.mu.Unlock()
 			pass(longestPause + shortestPause)
 			err, ok := errors.AsType[*Error](b.disk.admit(Command{Cmd: "make"}))
-			if !slices.Equal(told.list(), []wire.ID{run.wireID}) || !ok || !strings.Contains(err.Error(), "room for 12 more files (inodes), and 65536 are kept free") || !strings.Contains(err.Hint, "df -i") {
+			if !slices.Equal(told.list(), []wire.ID{run.wireID}) || !ok || !strings.Contains(err.Error(), "room for 12 more files (inodes), and room for 65536 must stay free") || !strings.Contains(err.Hint, "df -i") {
 				t.Errorf("killed %v; %v", told.list(), err)
 			}
 		})

@@ -29,7 +29,7 @@ func checkEnv(env map[string]string, most int) error {
 		const quotes, longest = len(`"":"",`), len(`\u0000`)
 		atMost += quotes + longest*(len(name)+len(value))
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return Errorf(InvalidArgument, "Names have no \"=\" in them, and neither names nor values a NUL byte.", "env has a variable %q that no process can have", name)
+			return Errorf(InvalidArgument, "A name must not be empty or contain \"=\", and neither name nor value may contain a NUL byte.", "env has an invalid variable %q", name)
 		}
 	}
 	if atMost <= most {

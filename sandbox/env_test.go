@@ -16,9 +16,9 @@ func TestVariablesAreBoundedAsJSON(t *testing.T) {
 		"one byte more":    {map[string]string{"A": strings.Repeat("x", 101-len(`{"A":""}`))}, "env has 101 bytes, more than the 100 allowed"},
 		"escapes count":    {map[string]string{"A": strings.Repeat("\n", 50)}, "env has 108 bytes"},
 		"controls count":   {map[string]string{"A": strings.Repeat("\x01", 16)}, "env has 104 bytes"},
-		"no name":          {map[string]string{"": "x"}, `env has a variable ""`},
-		"= in the name":    {map[string]string{"A=B": "x"}, `env has a variable "A=B"`},
-		"NUL in the value": {map[string]string{"A": "\x00"}, `env has a variable "A"`},
+		"no name":          {map[string]string{"": "x"}, `env has an invalid variable ""`},
+		"= in the name":    {map[string]string{"A=B": "x"}, `env has an invalid variable "A=B"`},
+		"NUL in the value": {map[string]string{"A": "\x00"}, `env has an invalid variable "A"`},
 	} {
 		err := checkEnv(test.env, 100)
 		if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {

@@ -45,7 +45,7 @@ func Errorf(code, hint, format string, args ...any) *Error {
 // NoWorkspace says that the workspace which the user named is gone. The server has
 // seen it at its start.
 func NoWorkspace(dir string) *Error {
-	return Errorf(WorkspaceGone, "Have the directory made again, empty if need be, and try again. Running boxes go on with what they have of it.",
+	return Errorf(WorkspaceGone, "Have the directory put back, or created again, and try again. A running container keeps the directory it started with.",
 		"the workspace %s is gone: it was moved or deleted", dir)
 }
 

@@ -54,7 +54,7 @@ func (m *Manager) record(owner Owner, id string) (Record, error) {
 	written := m.Logs.Written(id) // before the index is read: a run that closes in between has its end there
 	head, err := m.Logs.Head(id)
 	if err != nil || head.Owner != owner.mark() && head.Owner != owner.all().mark() {
-		return Record{}, Errorf(ExecNotFound, "Use an execId that exec returned; list has the recent ones. Logs are deleted when they are old.",
+		return Record{}, Errorf(ExecNotFound, "Use an execId that exec returned; the tool list shows recent commands. Old logs are deleted.",
 			"there is no command with the execId %q", id)
 	}
 	return m.recorded(head, written), nil
@@ -70,7 +70,7 @@ func (m *Manager) Run(owner Owner, id string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, Errorf(ExecNotFound, "Its output and how it ended are in logs.", "command %s is over", record.ID)
+	return nil, Errorf(ExecNotFound, "To read its output and its end, call logs with this execId.", "command %s has ended", record.ID)
 }
 
 // recorded makes a record from a log. An earlier server may have written it.
@@ -196,7 +196,7 @@ func (h *history) lose(box string, cause error) {
 		}
 		if e := &p.record.Exit; e.Status == Running {
 			e.Status = Lost
-			e.Err = Errorf(BoxGone, "The log has what the command printed until then.", "command %s was lost with the stream to its box: %w", id, cause)
+			e.Err = Errorf(BoxGone, "The log has what the command printed before.", "command %s was lost, because the connection to its box broke: %w", id, cause)
 		}
 		h.count(id, p.record)
 	}

@@ -112,7 +112,7 @@ func (in *input) close() error {
 	case in.turn <- struct{}{}:
 		defer in.release()
 	default:
-		return Errorf(InvalidArgument, "Wait until the command has read it.", "other input of command %s is still on its way", in.exec)
+		return Errorf(InvalidArgument, "Wait until the command has read it.", "earlier input of command %s has not been read yet", in.exec)
 	}
 	return in.end()
 }
@@ -128,7 +128,7 @@ func (in *input) isOver() bool {
 	}
 }
 
-// writable says why nothing can be sent, if so.
+// writable returns nil if input can be sent, and otherwise the reason why not.
 func (in *input) writable() error {
 	if in.isOver() {
 		return errRunEnded
@@ -136,7 +136,7 @@ func (in *input) writable() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.closed {
-		return Errorf(InvalidArgument, "Start another command for more.", "the input of command %s has been closed", in.exec)
+		return Errorf(InvalidArgument, "To send more, start another command.", "the input of command %s has been closed", in.exec)
 	}
 	return nil
 }
@@ -146,8 +146,8 @@ func (in *input) unread(ctx context.Context, sent, all int) error {
 	if in.isOver() {
 		return errRunEnded
 	}
-	return Errorf(LimitReached, "The command does not read at the moment. See with logs what it does, and send the rest later.",
-		"command %s took only %d of %d bytes of input: %w", in.exec, sent, all, context.Cause(ctx))
+	return Errorf(LimitReached, "The command is not reading its input. Read its output with logs, and send the rest later.",
+		"command %s accepted only %d of %d bytes of input: %w", in.exec, sent, all, context.Cause(ctx))
 }
 
 // end sends the end of input. The caller has the turn.
@@ -158,7 +158,7 @@ func (in *input) end() error {
 	}
 	text, full := in.typedEnd()
 	if full {
-		return Errorf(LimitReached, "Send it a signal, or end it with stop.", "command %s does not read the input that it was sent before", in.exec)
+		return Errorf(LimitReached, "Send the command a signal, or end it with stop.", "command %s has not read its earlier input", in.exec)
 	}
 	return in.transmit(wire.Append(nil, wire.Stdin, in.id, []byte(text)))
 }

@@ -178,18 +178,18 @@ func (s slots) force() {
 // acquire takes a slot for a run in its box and among all boxes.
 func (b *Box) acquire(ctx context.Context, wait time.Duration, held *slots) error {
 	if !b.limiter.acquire(ctx, wait) {
-		return cmp.Or(ctx.Err(), tooMany(b.records(), b.limiter.slots, "in box "+b.ID))
+		return cmp.Or(ctx.Err(), tooMany(b.records(), b.limiter.slots, "in box "+b.ID, "one for each 8 of exec.pids"))
 	}
 	if !b.allRuns.acquire(ctx, wait) {
 		b.limiter.release()
-		return cmp.Or(ctx.Err(), tooMany(b.history.list(b.owner), b.allRuns.slots, "of all clients"))
+		return cmp.Or(ctx.Err(), tooMany(b.history.list(b.owner), b.allRuns.slots, "of all clients", "exec.max_runs"))
 	}
 	held.box, held.all = b.limiter, b.allRuns
 	return nil
 }
 
-// tooMany says which commands of the owner's hold the slots.
-func tooMany(list []Record, most int, where string) error {
+// tooMany names the limit, and the running commands of the owner.
+func tooMany(list []Record, most int, where, limit string) error {
 	list = slices.DeleteFunc(list, func(r Record) bool { return r.Exit.Status != Running })
 	slices.SortFunc(list, func(x, y Record) int { return x.Started.Compare(y.Started) })
 	const named = 5
@@ -200,6 +200,7 @@ func tooMany(list []Record, most int, where string) error {
 	if more := len(list) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return Errorf(LimitReached, "Wait until one has ended (logs with waitSeconds), or end one with stop and its execId.",
-		"%d commands run %s, and no more are allowed at once; yours: %s", most, where, strings.Join(names, ", "))
+	return Errorf(LimitReached, "Wait until a command has ended (logs with waitSeconds), or end one with stop and its execId.",
+		"at most %s %s can run at the same time (%s); yours: %s",
+		excerpt.Count(int64(most), "command"), where, limit, cmp.Or(strings.Join(names, ", "), "none"))
 }

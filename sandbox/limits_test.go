@@ -27,8 +27,8 @@ func TestTooManyRunsAreQueuedOrRefused(t *testing.T) {
 		all   int
 		where string
 	}{
-		"of a box":     {sandbox.Spec{Pids: 16}, 0, "2 commands run in box "},
-		"of all boxes": {sandbox.Spec{}, 2, "2 commands run of all clients"},
+		"of a box":     {sandbox.Spec{Pids: 16}, 0, "at most 2 commands in box "},
+		"of all boxes": {sandbox.Spec{}, 2, "at most 2 commands of all clients can run at the same time (exec.max_runs); yours: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := boxtest.Manager(t, boxtest.Agent(t), limit.spec)

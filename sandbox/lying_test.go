@@ -175,7 +175,7 @@ func runLie(t *testing.T, lie liar) (*sandbox.Box, sandbox.Exit) {
 func TestRefusalsAreWordedByTheHost(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"step":"shell"}`:            "a named shell needs bash, and box ",
-		`{"step":"shell","errno":28}`: `cannot keep the shell "dev" in box `,
+		`{"step":"shell","errno":28}`: `cannot store the state of the shell "dev" in box `,
 		`{"step":"tty","errno":5}`:    "cannot make a terminal in box ",
 		`{"step":"tty","errno":28}`:   "no terminal is left on the machine",
 		`{"step":"exec","errno":11}`:  "as many processes as it may have",

@@ -191,7 +191,7 @@ func (m *Manager) image(ref string) (string, error) {
 		return wanted, nil
 	}
 	list := append([]string{m.Defaults.Image}, m.Images...)
-	return "", Errorf(ImageDenied, "Use one of these, leave image out, or have the owner add it to [images] allow.",
+	return "", Errorf(ImageDenied, "Use one of the listed images, leave image out, or have the owner add the image to [images] allow.",
 		"image %q is not on the list of allowed images: %s", wanted, strings.Join(list, ", "))
 }
 
@@ -361,7 +361,7 @@ func (m *Manager) usableDefault(owner Owner) *Box {
 		return nil
 	}
 	if m.Pool.Uses > 0 && box.usedUp(m.Pool.Uses) {
-		box.retire(fmt.Errorf("it ran %d commands, after which a new one takes its place", m.Pool.Uses))
+		box.retire(fmt.Errorf("it ran %d commands, and pool.max_uses replaces it after that many", m.Pool.Uses))
 		return nil
 	}
 	return box

@@ -39,7 +39,7 @@ const (
 )
 
 // errDetached is why a box is gone that a later program finds again.
-var errDetached = errors.New("it was detached and waits for the next server")
+var errDetached = errors.New("it was detached, and the next server can reattach it")
 
 // reattaching is the claim of the one caller at a time that reattaches to boxes.
 var reattaching = claimKey{name: "\x00reattach"} // which no box is named
@@ -50,10 +50,10 @@ func (m *Manager) persistence(owner Owner, req Request) (*Persistent, error) {
 		return nil, nil
 	}
 	if _, ok := m.Launcher.(Reattacher); !ok {
-		return nil, Errorf(InvalidArgument, "Leave keep out.", "boxes of this backend cannot outlive the server")
+		return nil, Errorf(InvalidArgument, "Leave keep out.", "boxes of this backend cannot be persistent")
 	}
 	if req.Name == "" {
-		return nil, Errorf(InvalidArgument, `Give one, such as "dev".`, "a persistent box needs a name, by which it is found again")
+		return nil, Errorf(InvalidArgument, `Give a name, such as "dev".`, "a persistent box needs a name, by which a later server finds it")
 	}
 	return &Persistent{Name: req.Name, Principal: owner.Principal, ReattachTimeout: m.reattachTimeout()}, nil
 }
@@ -68,8 +68,8 @@ func (m *Manager) reattachTimeout() time.Duration {
 // notPersistent refuses to make a box persistent that runs. Whose it is, what it was
 // started with and what its agent does at the end of its stream is fixed at its start.
 func notPersistent(name string) error {
-	return Errorf(InvalidArgument, "Stop it first and start it with keep, or leave keep out, or give another name.",
-		"a container named %q runs already and is not persistent, and a running container cannot become so", name)
+	return Errorf(InvalidArgument, "Stop that container and start it again with keep, or leave keep out, or choose another name.",
+		"a container named %q is already running and is not persistent, and a running container cannot become persistent", name)
 }
 
 // reattachOnce reattaches to the boxes of an owner's principal in the background, on
@@ -199,7 +199,7 @@ func (m *Manager) reachAgain(ctx context.Context, box *Box) error {
 		}
 		m.logger().Debug("persistent box not reattached yet", "box", box.ID, "err", err)
 		if final(err) || !sleep(ctx, pause) {
-			return Errorf(BoxGone, "Start one of that name: if it still runs, the server reattaches to it. Else start another.",
+			return Errorf(BoxGone, "Call start with the name of the box: if the box still runs, the server reattaches it, and otherwise it starts a new one.",
 				"cannot reattach to box %s: %w", box.ID, err)
 		}
 	}

@@ -245,7 +245,7 @@ func TestTooManyBoxesAreRefusedOrEvictIdleOnes(t *testing.T) {
 	}
 	_, _, err = m.Start(t.Context(), me, sandbox.Request{})
 	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.LimitReached ||
-		!strings.Contains(e.Text, "2 boxes run, and no more are allowed: "+idle.ID+` "tests" (started `) || !strings.HasSuffix(e.Text, ", 1 of other clients or just starting") {
+		!strings.Contains(e.Text, "2 boxes run, and max_boxes allows no more: "+idle.ID+` "tests" (started `) || !strings.HasSuffix(e.Text, ", 1 of other clients or just starting") {
 		t.Errorf("%v", err)
 	}
 	m.Evict = true
@@ -255,7 +255,7 @@ func TestTooManyBoxesAreRefusedOrEvictIdleOnes(t *testing.T) {
 		t.Errorf("the busy box: %v, the idle one: %v", idle.Gone(), theirs.Gone())
 	}
 	start(t, m, sandbox.Request{})
-	if _, err := m.Box(me, third.ID); err == nil || !strings.Contains(err.Error(), "was stopped: another box was wanted, 2 are allowed") {
+	if _, err := m.Box(me, third.ID); err == nil || !strings.Contains(err.Error(), "was stopped: a call needed another box, max_boxes is 2") {
 		t.Errorf("%v", err)
 	}
 }

@@ -25,17 +25,17 @@ func refusal(r *Run, b wire.RefusedBody) error {
 		if b.Errno == 28 { // its /dev/pts has no limit of its own
 			why = "no terminal is left on the machine that it runs on (kernel.pty.max)"
 		}
-		return Errorf(LimitReached, "Run it without tty, or start another box.", "cannot make a terminal in box %s: %s", r.Box.ID, why)
+		return Errorf(LimitReached, "Run the command without tty, or start another box.", "cannot make a terminal in box %s: %s", r.Box.ID, why)
 	case wire.StepShell:
 		if b.Errno == 0 {
 			return Errorf(InvalidArgument, "Leave shell out, or use an image that has bash.", "a named shell needs bash, and box %s has none", r.Box.ID)
 		}
-		return Errorf(LimitReached, "Make room in the box, or leave shell out.", "cannot keep the shell %q in box %s: %s", r.Command.Shell, r.Box.ID, why)
+		return Errorf(LimitReached, "Free disk space in the box, or leave shell out.", "cannot store the state of the shell %q in box %s: %s", r.Command.Shell, r.Box.ID, why)
 	case wire.StepExec:
-		return Errorf(LimitReached, "Stop what still runs in the box, or start another one.",
+		return Errorf(LimitReached, "Stop commands that still run in the box, or start another box.",
 			"cannot start a shell in box %s: %s", r.Box.ID, why)
 	}
-	return Errorf(LimitReached, "Stop what still runs in the box, or start another one.",
+	return Errorf(LimitReached, "Stop commands that still run in the box, or start another box.",
 		"cannot prepare a command in box %s: %s", r.Box.ID, why)
 }
 

@@ -247,7 +247,7 @@ func (r *Run) CloseInput() error {
 }
 
 func (r *Run) noInput() error {
-	return Errorf(InvalidArgument, "Start it with background: true, tty: true or stdin.", "the input of command %s is /dev/null", r.ID)
+	return Errorf(InvalidArgument, "To send input, start the command with background: true, tty: true or stdin.", "the input of command %s is /dev/null", r.ID)
 }
 
 // explain says how the run ended, of input that came too late.
@@ -259,7 +259,7 @@ func (r *Run) explain(err error) error {
 }
 
 func (r *Run) endedError() error {
-	return Errorf(InvalidArgument, "Its output is in its log; start it again if need be.", "command %s has ended: %s, exit code %d", r.ID, r.Exit().Status, r.Exit().Code)
+	return Errorf(InvalidArgument, "Read its output with logs, or start it again.", "command %s has ended: %s, exit code %d", r.ID, r.Exit().Status, r.Exit().Code)
 }
 
 // Kill ends the whole tree of the run, or what it left behind: SIGTERM, a grace,
@@ -432,7 +432,7 @@ func (r *Run) lose(status Status, cause error) {
 	}
 	e := Exit{Status: status, Code: -1}
 	if status == Lost {
-		e.Err = Errorf(BoxGone, "The log has what the command printed until then. Start it again in another box.", "box %s ended while the command ran: %w", r.Box.ID, cause)
+		e.Err = Errorf(BoxGone, "The log has what the command printed before. Run it again in another box.", "box %s ended while the command ran: %w", r.Box.ID, cause)
 	}
 	r.finish(e)
 }

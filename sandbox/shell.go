@@ -62,7 +62,7 @@ func (b *Box) acquireShell(ctx context.Context, c Command, held *slots) error {
 	}
 	l, ok := b.shells.limiter(c.Shell, maxShells)
 	if !ok {
-		return Errorf(LimitReached, "Use one of the shells of the box, or another box.", "box %s has %d named shells, and no more are allowed", b.ID, maxShells)
+		return Errorf(LimitReached, "Use one of the existing shells, or another box.", "box %s has %d named shells, which is the maximum", b.ID, maxShells)
 	}
 	if !l.acquire(ctx, c.WaitLimit) {
 		return cmp.Or(ctx.Err(), b.busyShell(c.Shell))
@@ -79,6 +79,6 @@ func (b *Box) busyShell(name string) error {
 			what = fmt.Sprintf("command %s %s", r.ID, strconv.Quote(excerpt.Clip(r.Command.Cmd, 40)))
 		}
 	}
-	return Errorf(LimitReached, "Wait until it has ended (logs with waitSeconds), end it with stop and its execId, or use another shell.",
+	return Errorf(LimitReached, "Wait until the command has ended (logs with waitSeconds), end it with stop and its execId, or use another shell.",
 		"the shell %q is busy with %s", name, what)
 }

@@ -20,12 +20,12 @@ type Shown struct {
 }
 
 // errNotMeant says that a box has something else of the host than it was to have.
-var errNotMeant = errors.New("a box has what is not meant for it")
+var errNotMeant = errors.New("a box has a file or directory that is not the configured one")
 
 // sameSides is what to try where a server and its engine mean different directories
 // by one path.
-const sameSides = "Where this server runs in a container, mount it at the same path on both sides. " +
-	"Else something on that path was replaced while the box started: look for a link there, then try again."
+const sameSides = "If this server runs in a container, mount the path at the same place in it and on the engine's machine. " +
+	"Otherwise something on that path was replaced while the box started: look for a symbolic link there, then try again."
 
 // lookFrame is the frame that asks for what checkFiles checks, nil where there is
 // nothing to check. It is sent with the Hello, and costs no round trip of its own.
@@ -115,7 +115,7 @@ func (b *Box) findMark(r *wire.Reader, s Shown, f *hostpath.File) error {
 	}
 	seen, err := readSeen(r, 1)
 	if err == nil && seen.Files[0].Errno != 0 {
-		err = s.notMeant("a file that this server puts there does not appear in the box")
+		err = s.notMeant("a file that this server creates in the directory does not appear in the box")
 	}
 	return err
 }
@@ -123,7 +123,7 @@ func (b *Box) findMark(r *wire.Reader, s Shown, f *hostpath.File) error {
 // notMeant says that a box does not have what it is to have.
 func (s Shown) notMeant(why string, args ...any) error {
 	args = append([]any{s.Path, s.Source}, args...)
-	err := Errorf(InvalidArgument, sameSides, "the box was ended before its first command: what it has at %s is not the %s that this server sees: "+why, args...)
+	err := Errorf(InvalidArgument, sameSides, "the box was stopped before its first command: its %s is not the %s that this server sees: "+why, args...)
 	err.Err = errors.Join(errNotMeant, err.Err)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 func (r *Run) Signal(name string) error {
 	n, ok := signalNumber(name)
 	if !ok {
-		return Errorf(InvalidArgument, "Use INT, TERM, KILL, HUP, QUIT, USR1 or USR2.", "no signal %.40q can be sent", name)
+		return Errorf(InvalidArgument, "Use INT, TERM, KILL, HUP, QUIT, USR1 or USR2.", "signal %.40q cannot be sent", name)
 	}
 	if r.isOver() {
 		return r.endedError()
@@ -31,7 +31,7 @@ func (r *Run) Resize(cols, rows int) error {
 		return err
 	}
 	if r.Command.TTY == nil {
-		return Errorf(InvalidArgument, "Start it with tty: true.", "command %s has no terminal", r.ID)
+		return Errorf(InvalidArgument, "Start the command with tty: true.", "command %s has no terminal", r.ID)
 	}
 	if r.ended() {
 		return r.endedError()

@@ -95,10 +95,10 @@ var singleHeaders = []string{"Authorization", mcpserver.HeaderKeySessionID, mcps
 // check checks a request before its body is read, and returns its principal.
 func (h *httpHandler) check(r *http.Request) (*principal, error) {
 	if !h.hostAllowed(r.Host) {
-		return nil, refuse(http.StatusForbidden, "the Host of the request is not allowed; the owner of the server can allow it")
+		return nil, refuse(http.StatusForbidden, "the Host of the request is not allowed; the owner of the server can allow it with http.allow_hosts (--allow-hosts)")
 	}
 	if !h.originAllowed(r) {
-		return nil, refuse(http.StatusForbidden, "the Origin of the request is not allowed; the owner of the server can allow it")
+		return nil, refuse(http.StatusForbidden, "the Origin of the request is not allowed; the owner of the server can allow it with http.allow_origins (--allow-origins)")
 	}
 	for _, name := range singleHeaders {
 		if len(r.Header.Values(name)) > 1 {
@@ -113,7 +113,7 @@ func (h *httpHandler) check(r *http.Request) (*principal, error) {
 	case p == nil:
 		return nil, refuse(http.StatusUnauthorized, "a valid token is required: send Authorization: Bearer … with the token that the owner of the server gave you")
 	case !h.limiter.authenticate(r):
-		return p, refuse(http.StatusServiceUnavailable, "too many connections are open; close some, or send several requests over one")
+		return p, refuse(http.StatusServiceUnavailable, "too many connections are open; close some, or send several requests over one connection")
 	case !p.rate.allow():
 		return p, refuse(http.StatusTooManyRequests, "too many requests with this token; wait a second")
 	}

@@ -101,7 +101,7 @@ func (h HTTP) check() error {
 		return sandbox.Errorf(sandbox.InvalidArgument, `Give a host and a port, such as "127.0.0.1:8811".`, "cannot listen on %q: %w", h.Listen, err)
 	case !isLoopback(host) && h.Cert == "" && !h.Insecure:
 		return sandbox.Errorf(sandbox.InvalidArgument, "Give a certificate and its key, listen on 127.0.0.1, or set insecure.",
-			"cannot listen on %q without TLS: whoever reads a token on the network could run commands", h.Listen)
+			"cannot listen on %q without TLS: anyone who reads a token on the network could run commands", h.Listen)
 	}
 	return checkTokens(h.Tokens)
 }
@@ -111,7 +111,7 @@ const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 
 func checkTokens(tokens map[string]string) error {
 	if len(tokens) == 0 {
-		return sandbox.Errorf(sandbox.InvalidArgument, "Set a token.", "cannot serve HTTP without a token: whoever reaches the server could run commands")
+		return sandbox.Errorf(sandbox.InvalidArgument, "Set a token.", "cannot serve HTTP without a token: anyone who reaches the server could run commands")
 	}
 	names := map[string]string{} // by token
 	for name, token := range tokens {
@@ -119,13 +119,13 @@ func checkTokens(tokens map[string]string) error {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Use letters, digits and -._ only.", "a token cannot have the name %q", name)
 		}
 		if strings.EqualFold(name, local) {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another one.", "a token cannot have the name %q: it is the principal of stdio", name)
+			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another name.", "a token cannot have the name %q, which is reserved for stdio", name)
 		}
 		if token == "" {
 			return sandbox.Errorf(sandbox.InvalidArgument, "Use 16 characters or more.", "the token of %q is empty", name)
 		}
 		if other, taken := names[token]; taken {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Give each a token of its own.", "%q and %q have the same token", name, other)
+			return sandbox.Errorf(sandbox.InvalidArgument, "Give each name a token of its own.", "%q and %q have the same token", name, other)
 		}
 		names[token] = name
 	}
@@ -143,7 +143,7 @@ func (h HTTP) tls() (*tls.Config, error) {
 		return &pair, err
 	}
 	if _, err := load(nil); err != nil {
-		return nil, sandbox.Errorf(sandbox.InvalidArgument, "Both are PEM files; the first has the certificate and its intermediates.",
+		return nil, sandbox.Errorf(sandbox.InvalidArgument, "The certificate and the key are PEM files; the file of the certificate also has the intermediate certificates.",
 			"cannot use the certificate %s with the key %s: %w", h.Cert, h.Key, err)
 	}
 	return &tls.Config{GetCertificate: load}, nil

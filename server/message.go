@@ -212,9 +212,9 @@ func (m *envelope) check(version json.RawMessage) error {
 	case string(version) != `"2.0"`:
 		return errors.New(`jsonrpc must be "2.0"`)
 	case m.method == "" && !m.answers():
-		return errors.New("it has neither a method nor a result or an error")
+		return errors.New("a message must have a method, a result or an error")
 	case m.method != "" && m.answers():
-		return errors.New("it has both a method and a result or an error")
+		return errors.New("a message must not have a method together with a result or an error")
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func checkID(id json.RawMessage) error {
 		return fmt.Errorf("id must be a string or a number, got %.*s", maxShown, id)
 	}
 	if _, err := strconv.ParseFloat(string(id), 64); err != nil {
-		return fmt.Errorf("id must be a number within floating point, got %.*s", maxShown, id)
+		return fmt.Errorf("id must be a number that a 64-bit float can represent, got %.*s", maxShown, id)
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func (m *envelope) readParams() error {
 	}
 	return eachMember(m.params, func(name string, value json.RawMessage) error {
 		if known := looksLike(name); known != "" {
-			return fmt.Errorf("the member %.*q of params is not %q; write it as the protocol does", maxShown, name, known)
+			return fmt.Errorf("the member %.*q of params must be spelled %q", maxShown, name, known)
 		}
 		switch name {
 		case "_meta":
@@ -317,7 +317,7 @@ func looksLike(name string) string {
 func eachMember(object []byte, f func(name string, value json.RawMessage) error) error {
 	err := jsonobject.Each(object, f)
 	if twice, ok := errors.AsType[*jsonobject.DuplicateError](err); ok {
-		return fmt.Errorf("it has the member %.*q twice", maxShown, twice.Name)
+		return fmt.Errorf("the message has the member %.*q twice", maxShown, twice.Name)
 	}
 	return err
 }

@@ -45,8 +45,8 @@ type peer struct {
 	last      int64                    // the id of the last question
 }
 
-// A hello is what a client says about itself when it connects, or in each request for
-// protocol versions without sessions.
+// A hello is what a client says about itself when it connects or, in protocol versions
+// without sessions, in each request.
 type hello struct {
 	initialized  bool
 	version      string
@@ -168,7 +168,7 @@ func (x *exchange) serve(ctx context.Context) mcp.JSONRPCMessage {
 	// A call is refused by limiting, with a result that a model can read.
 	if overLimit(ctx) && x.message.method != string(mcp.MethodToolsCall) {
 		return (&fault{codeBusy, x.message.id, fmt.Sprintf(
-			"%d requests are running, and no more are allowed at once; wait until one has been answered", maxRequests)}).message()
+			"%d requests are running, which is the maximum; wait until one has been answered", maxRequests)}).message()
 	}
 	answer := x.handle(ctx)
 	x.settle()
@@ -345,8 +345,8 @@ func (x *exchange) currentHello() (h hello) {
 // Initialize records that the client is initialized.
 func (x *exchange) Initialize() { x.withHello(func(h *hello) { h.initialized = true }) }
 
-// Initialized reports whether the client may be sent notifications: always within a request
-// of its own.
+// Initialized reports whether notifications may be sent to the client: always while a request
+// of the client is handled, and otherwise after the client has sent notifications/initialized.
 func (x *exchange) Initialized() bool { return x.message.id != nil || x.currentHello().initialized }
 
 // SessionID is empty: with it mcp-go would find requests to cancel, which a peer does itself.

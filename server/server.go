@@ -106,7 +106,7 @@ func (s *Server) closeBoxes() error {
 	case <-done:
 		return nil
 	case <-time.After(boxesTimeout):
-		return errors.New("the boxes did not end within " + boxesTimeout.String() + "; their agents end them when their leases are over")
+		return errors.New("the boxes did not end within " + boxesTimeout.String() + "; the agent of each box ends the box when its lease expires")
 	}
 }
 

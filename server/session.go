@@ -86,8 +86,8 @@ func (s *session) enter(ctx context.Context, most int) (_ context.Context, leave
 		return nil, nil, sandbox.Errorf(sandbox.BoxGone, "Connect again.", "the session has ended")
 	}
 	if len(s.calls) >= most {
-		return nil, nil, sandbox.Errorf(sandbox.LimitReached, "Wait until one has ended, or stop a box.",
-			"%d calls are running, and no more are allowed at once", len(s.calls))
+		return nil, nil, sandbox.Errorf(sandbox.LimitReached, "Wait until a call has ended, or stop a box.",
+			"%d calls are running, which is the maximum", len(s.calls))
 	}
 	if len(s.calls) >= maxWaiting {
 		ctx = context.WithValue(ctx, noWaitKey{}, true)

@@ -33,8 +33,8 @@ const (
 
 // ServeStdio serves one client until stdin ends, stdout fails, or ctx is done, and then
 // returns nil. Every box has ended before it returns; if one does not end in time, an error
-// says so. At most two goroutines remain, which are blocked in Read of stdin or Write of
-// stdout.
+// says so. After it returns, at most two goroutines are left, blocked in stdin.Read or
+// stdout.Write.
 func (s *Server) ServeStdio(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -158,7 +158,7 @@ func (p *principal) sessionOf(w http.ResponseWriter, r *http.Request, m envelope
 		w.Header().Set(mcpserver.HeaderKeySessionID, s.key.id)
 		return s, nil
 	case id == "":
-		return nil, refuse(http.StatusBadRequest, "a session is required: initialize, then send its Mcp-Session-Id")
+		return nil, refuse(http.StatusBadRequest, "a session is required: send initialize first, then repeat the Mcp-Session-Id header of its response in each request")
 	}
 	s := p.sessions.find(id)
 	if s == nil {

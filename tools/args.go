@@ -73,7 +73,7 @@ func eachMember(object json.RawMessage, what string, f func(name string, value j
 	}
 	err := jsonobject.Each(object, f)
 	if twice, ok := errors.AsType[*jsonobject.DuplicateError](err); ok {
-		return invalid("Give it once.", "%s have %s twice", what, quote(twice.Name))
+		return invalid("Give each name only once.", "%s have %s twice", what, quote(twice.Name))
 	}
 	return err
 }

@@ -108,7 +108,7 @@ func TestExecArgumentsAreBounded(t *testing.T) {
 		`{"cmd":"ls","timeoutSeconds":1e9}`:     "timeoutSeconds must be above 0 and at most 86400, got 1e+09",
 		`{"cmd":"ls","maxBytes":0}`:             "maxBytes must be between 1 and 100000, got 0",
 		`{"cmd":"ls","maxBytes":100001}`:        "maxBytes must be between 1 and 100000, got 100001",
-		`{"cmd":"ls","workdir":"` + long + `"}`: "workdir has 5000 bytes, more than the 4096 of any path",
+		`{"cmd":"ls","workdir":"` + long + `"}`: "workdir has 5000 bytes, and a path has at most 4096",
 		`{"cmd":"ls","maxBytes":100000}`:        "",
 	} {
 		a, err := parseExec(text)

@@ -171,7 +171,7 @@ func (q *question) verdict(result *mcp.ElicitationResult) (sandbox.Approval, err
 	case time.Now().After(q.until):
 		return "", notApproved(q.denial, "The user was asked and did not answer in time.")
 	case result == nil:
-		return "", notApproved(q.denial, "The client did not bring the user's answer.")
+		return "", notApproved(q.denial, "The client did not return the user's answer.")
 	case result.Action == mcp.ElicitationResponseActionDecline:
 		return "", notApproved(q.denial, "The user was asked and denied it.")
 	case result.Action == mcp.ElicitationResponseActionCancel:
@@ -179,7 +179,7 @@ func (q *question) verdict(result *mcp.ElicitationResult) (sandbox.Approval, err
 	}
 	switch answer := answerIn(result); {
 	case result.Action != mcp.ElicitationResponseActionAccept || !slices.Contains(q.answers, answer):
-		return "", notApproved(q.denial, "The user was asked, and the client's answer is none of those offered.")
+		return "", notApproved(q.denial, "The user was asked, and the client returned an answer that was not offered.")
 	case answer == answerOnce:
 		return sandbox.ApprovedOnce, nil
 	case answer == answerSession:
@@ -208,9 +208,9 @@ func notApproved(denial error, why string) error {
 func approvalHint(a sandbox.Approval) string {
 	switch a {
 	case sandbox.ApprovedOnce:
-		return "It is not on the list of allowed commands; the user allowed it this once."
+		return "The command is not on the list of allowed commands; the user allowed it this once."
 	case sandbox.ApprovedForSession:
-		return "It is not on the list of allowed commands; the user allowed it for this session."
+		return "The command is not on the list of allowed commands; the user allowed it for this session."
 	}
 	return ""
 }

@@ -34,7 +34,7 @@ func askMessage(box sandbox.Description, args ExecArgs, denial error) (string, b
 		return "", false
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "The model wants to run a command that is not on your list. What it wrote stands behind bars:\n\n%s\n", barred(args.Cmd))
+	fmt.Fprintf(&b, "The model wants to run a command that is not on your list. Each line of the model's text begins with a bar:\n\n%s\n", barred(args.Cmd))
 	fmt.Fprintf(&b, "Not allowed: %s\n", oneLine(denial.Error(), 300))
 	fmt.Fprintf(&b, "Where: %s\n", placeOf(box))
 	section(&b, "In the directory:", args.Workdir)
@@ -45,9 +45,9 @@ func askMessage(box sandbox.Description, args ExecArgs, denial error) (string, b
 	section(&b, "With these variables:", strings.Join(env, "\n"))
 	section(&b, "Its input:", args.Stdin)
 	if args.Background || args.TTY {
-		b.WriteString("Its input stays open: what the model types into it later you are not asked about.\n")
+		b.WriteString("Its input stays open: you are not asked about what the model sends to it later.\n")
 	} else if args.Stdin == "" {
-		b.WriteString("Allowed for the session, exactly this may run again, unasked, until this client disconnects.\n")
+		b.WriteString("If you allow it for the session, exactly this command may run again without asking, until this client disconnects.\n")
 	}
 	return b.String(), strings.Count(b.String(), "\n") <= maxAskedLines
 }

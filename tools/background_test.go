@@ -16,7 +16,7 @@ func TestBackgroundCommandIsNotWaitedFor(t *testing.T) {
 	c := connect(t, s)
 	server := callTool(t, c, "exec", `{"cmd":"mkfifo ask; while :; do read word <ask && echo got $word; done","background":true}`)
 	server.has(t, map[string]any{"status": "running", "exitCode": nil, "code": nil})
-	server.says(t, "It runs on until it ends or is stopped", `logs {"execId": `)
+	server.says(t, "The command continues until it ends, or until stop", `logs {"execId": `)
 	id := server.fields["execId"].(string)
 	callTool(t, c, "exec", `{"cmd":"until [ -p ask ]; do :; done; echo hello >ask"}`).has(t, map[string]any{"exitCode": 0})
 	callTool(t, c, "logs", `{"execId":"`+id+`","grep":"got","waitSeconds":30}`).has(t, map[string]any{"status": "running", "matches": 1})
@@ -27,7 +27,7 @@ func TestBackgroundCommandIsNotWaitedFor(t *testing.T) {
 	callTool(t, c, "logs", `{"execId":"`+id+`"}`).has(t, map[string]any{"status": "killed", "signal": "SIGTERM"})
 	again := callTool(t, c, "stop", `{"execId":"`+id+`"}`)
 	again.has(t, map[string]any{"code": sandbox.ExecNotFound})
-	again.says(t, "is over")
+	again.says(t, "has ended")
 	callTool(t, c, "exec", `{"cmd":"true"}`).has(t, map[string]any{"containerId": server.fields["containerId"]})
 }
 
@@ -86,7 +86,7 @@ func TestLeftoverProcessesAreReported(t *testing.T) {
 	left := callTool(t, c, "exec", `{"cmd":"setsid sleep 86413 >/dev/null 2>&1 </dev/null &`+
 		` until read -r name </proc/$!/comm; [ $name = sleep ]; do :; done; setsid -f sleep 0.5"}`)
 	left.has(t, map[string]any{"status": "exited", "exitCode": 0, "leftoverCount": 2})
-	left.says(t, "2 processes that it started still run", "stop with this execId ends them")
+	left.says(t, "2 processes that the command started are still running", "stop with this execId ends them")
 	id := left.fields["execId"].(string)
 	callTool(t, c, "list", `{}`).says(t, "command "+id+" · exit 0 · ", `still running: "`, `"sleep" (pid `)
 	callTool(t, c, "stop", `{"execId":"`+id+`"}`).has(t, map[string]any{"status": "exited"})

@@ -46,18 +46,18 @@ func changedHint(n sandbox.Changes) []string {
 	switch names := pathNames(n.Paths, n.More); {
 	case names == "":
 	case n.More == 0 && len(n.Gone) == len(n.Paths):
-		list = append(list, fmt.Sprintf("%s%s appeared or changed in the workspace, and is gone again. Programs of the user's machine may have run it meanwhile: say so.", during(n), names))
+		list = append(list, fmt.Sprintf("%s%s appeared or changed in the workspace, and has been deleted again. Programs on the user's machine may have run it in between: tell the user.", during(n), names))
 	default:
-		s := fmt.Sprintf("%s%s appeared or changed in the workspace. Programs of the user's machine may run such files: "+
-			"say so, that the user can read them first.", during(n), names)
+		s := fmt.Sprintf("%s%s appeared or changed in the workspace. Programs on the user's machine may run such files: "+
+			"tell the user, who can read them first.", during(n), names)
 		if len(n.Gone) > 0 {
-			s += " Gone again: " + pathNames(n.Gone, 0) + "."
+			s += " Deleted again: " + pathNames(n.Gone, 0) + "."
 		}
 		list = append(list, s)
 	}
 	if n.Blind {
-		list = append(list, fmt.Sprintf("%sthe workspace became larger than what is looked at for what git on the user's machine may execute: "+
-			"say so. What appears there now may be told of nowhere.", during(n)))
+		list = append(list, fmt.Sprintf("%sthe workspace became too large to be scanned completely for files that git on the user's machine may execute: "+
+			"tell the user. Such files that appear now may not be reported.", during(n)))
 	}
 	return list
 }
@@ -66,13 +66,13 @@ func changedHint(n sandbox.Changes) []string {
 // write to the workspace too, so it does not say that the commands did it.
 func during(n sandbox.Changes) string {
 	if len(n.During) == 0 {
-		return "Since the last look "
+		return "Since the last scan "
 	}
 	s := strings.Join(n.During, ", ")
 	if n.MoreDuring > 0 {
 		s += fmt.Sprintf(" and %d more", n.MoreDuring)
 	}
-	return fmt.Sprintf("While %s ran, or since the look before, ", s)
+	return fmt.Sprintf("While %s ran, or since the scan before that, ", s)
 }
 
 // pathNames renders paths as a list.
@@ -100,8 +100,8 @@ func coverHint(covered []string, outputs ...string) string {
 	for _, text := range outputs {
 		for line := range strings.Lines(text) {
 			if name := coveredIn(line, covered); name != "" {
-				return fmt.Sprintf("Commands cannot change or move %s in the workspace, if that is what the output means: it is protected, "+
-					`since programs of the user's machine run it, or what is in it. The owner can leave a path out of that: protect takes it with a "!" before it.`, sandbox.QuotePath(name))
+				return fmt.Sprintf("The error in the output may be about %s: commands cannot change or move this path of the workspace. It is protected, "+
+					`since programs on the user's machine may run it or files in it. The owner can exclude a path from protection: protect = ["!PATH"] in the configuration.`, sandbox.QuotePath(name))
 			}
 		}
 	}

@@ -36,8 +36,8 @@ func TestChangedHintSaysWhatIsGone(t *testing.T) {
 	}{
 		{sandbox.Changes{}, "", "appeared"},
 		{sandbox.Changes{Paths: []string{"a", "b"}}, "a, b appeared or changed in the workspace. Programs", "gone"},
-		{sandbox.Changes{Paths: []string{"a", "b"}, Gone: []string{"b"}}, "read them first. Gone again: b.", "a, b."},
-		{sandbox.Changes{Paths: []string{"a"}, Gone: []string{"a"}}, "a appeared or changed in the workspace, and is gone again.", "read"},
+		{sandbox.Changes{Paths: []string{"a", "b"}, Gone: []string{"b"}}, "read them first. Deleted again: b.", "a, b."},
+		{sandbox.Changes{Paths: []string{"a"}, Gone: []string{"a"}}, "a appeared or changed in the workspace, and has been deleted again.", "read"},
 		{sandbox.Changes{Paths: []string{"a"}, Gone: []string{"a"}, More: 2}, "a, 2 more appeared or changed in the workspace. Programs", "nothing"},
 		{sandbox.Changes{More: 2}, "2 more appeared", "gone"},
 	} {

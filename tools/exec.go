@@ -97,20 +97,20 @@ func (a *ExecArgs) params() []param {
 // those.
 func (a *ExecArgs) check(maxBytes int) error {
 	if len(a.Workdir) > maxWorkdir {
-		return invalid("", "workdir has %d bytes, more than the %d of any path", len(a.Workdir), maxWorkdir)
+		return invalid("", "workdir has %d bytes, and a path has at most %d", len(a.Workdir), maxWorkdir)
 	}
 	if w := a.WaitSeconds; w != nil && !(*w >= 0 && *w <= maxWait.Seconds()) {
-		return invalid("A command that runs on is not killed, so that a longer wait gains nothing.",
+		return invalid("The command continues after the call returns; to wait longer, call logs with waitSeconds.",
 			"waitSeconds must be between 0 and %v, got %v", maxWait.Seconds(), *w)
 	}
 	if t := a.TimeoutSeconds; t != nil && !(*t > 0 && *t <= maxTimeout.Seconds()) {
 		return invalid("Leave it out for the default.", "timeoutSeconds must be above 0 and at most %v, got %v", maxTimeout.Seconds(), *t)
 	}
 	if n := a.MaxBytes; n != nil && (*n < 1 || *n > maxBytes) {
-		return invalid("All of the output is in the file that logPath names.", "maxBytes must be between 1 and %d, got %d", maxBytes, *n)
+		return invalid("The file at logPath contains all of the output.", "maxBytes must be between 1 and %d, got %d", maxBytes, *n)
 	}
 	if !a.TTY && (a.Cols != nil || a.Rows != nil) {
-		return invalid("Give tty: true too, or leave them out.", "cols and rows are the size of a terminal, and there is none without tty")
+		return invalid("Add tty: true, or leave cols and rows out.", "cols and rows are the size of a terminal, which needs tty")
 	}
 	return nil
 }

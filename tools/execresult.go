@@ -314,7 +314,7 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 		}
 		list = append(list, runningHint(run.Command.Timeout))
 	case sandbox.TimedOut:
-		list = append(list, fmt.Sprintf("It was killed with all that it started after %s. Give a larger timeoutSeconds, or have it do less at once.", took(run.Command.Timeout)))
+		list = append(list, fmt.Sprintf("After %s the command was killed, with every process that it had started. Give a larger timeoutSeconds, or let the command do less at once.", took(run.Command.Timeout)))
 	case sandbox.Killed:
 		list = append(list, killedHint(ctx, run.Box, exit.Err))
 	case sandbox.Lost:
@@ -338,12 +338,12 @@ func memoryHint(exit sandbox.Exit) []string {
 	if kill == nil {
 		return nil
 	}
-	list := []string{"The kernel killed a process of this container for want of memory while the command ran."}
+	list := []string{"While the command ran, the kernel killed a process of this container because memory was short."}
 	switch {
 	case kill.Shared:
-		list = append(list, "Other commands ran there meanwhile: it may have been theirs.")
+		list = append(list, "Other commands ran there at the same time: the process may have been theirs.")
 	case exit.Status == sandbox.Exited:
-		list = append(list, "The command succeeded all the same: see whether its result is whole.")
+		list = append(list, "The command succeeded all the same: check whether its result is complete.")
 	}
 	limit := "its limit"
 	if kill.Limit > 0 {
@@ -364,18 +364,18 @@ func memory(n int64) string {
 func shellHint(name, fate string) []string {
 	switch fate {
 	case sandbox.ShellKept:
-		return []string{fmt.Sprintf("The shell %q is as it was before this command, whose state was not saved: it was killed, it replaced the shell (exec), or the box has no room for the state (df /dev/shm).", name)}
+		return []string{fmt.Sprintf("The shell %q has the same state as before this command. The state after it was not saved: the command was killed, it replaced the shell (exec), or the box has no room for the state (df /dev/shm).", name)}
 	case sandbox.ShellLost:
-		return []string{fmt.Sprintf("What earlier commands left in the shell %q is lost: its directory, variables and functions.", name)}
+		return []string{fmt.Sprintf("The state of the shell %q is lost: its directory, variables and functions.", name)}
 	}
 	return nil
 }
 
 func runningHint(timeout time.Duration) string {
 	if timeout == 0 {
-		return "It runs on until it ends or is stopped: stop with its execId."
+		return "The command continues until it ends, or until stop with its execId ends it."
 	}
-	return fmt.Sprintf("It was not killed: it runs on until it ends or %s are over (timeoutSeconds).", took(timeout))
+	return fmt.Sprintf("The command was not killed: it continues until it ends, at most %s in all (timeoutSeconds).", took(timeout))
 }
 
 func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
@@ -383,11 +383,11 @@ func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
 	case why != nil:
 		return lostHint(why)
 	case ctx.Err() != nil:
-		return "The call was cancelled, so it was killed with all that it started."
+		return "The call was cancelled, so the command was killed, with every process that it had started."
 	case box.Gone() != nil:
 		return "Its container was stopped."
 	}
-	return "It was stopped, with all that it started."
+	return "The command was stopped, with every process that it had started."
 }
 
 func lostHint(err error) string {
@@ -397,14 +397,14 @@ func lostHint(err error) string {
 
 func missingHint(image string) string {
 	if image == "" {
-		return "127 mostly means that there is no such command: nothing of that name is in the PATH."
+		return "Exit code 127 mostly means that the command was not found in the PATH."
 	}
-	return fmt.Sprintf("127 mostly means that there is no such command in the image %s. Do without it, start a container with another image, or have the owner set another default (--image, or default under [images]).", image)
+	return fmt.Sprintf("Exit code 127 mostly means that the image %s does not have the command. Do without it, start a container with another image, or have the owner set another default (--image, or default under [images]).", image)
 }
 
 func leftoverHint(n int) string {
 	if n == 1 {
-		return "1 process that it started still runs and goes on printing into the log; stop with this execId ends it."
+		return "1 process that the command started is still running, and its output is added to the log; stop with this execId ends the process."
 	}
-	return fmt.Sprintf("%d processes that it started still run and go on printing into the log; stop with this execId ends them.", n)
+	return fmt.Sprintf("%d processes that the command started are still running, and their output is added to the log; stop with this execId ends them.", n)
 }

@@ -51,9 +51,9 @@ func (a *inputArgs) params() []param {
 func (a *inputArgs) check() error {
 	switch {
 	case a.execID == "":
-		return invalid("exec returns one; list has those that run.", "input needs the argument execId")
+		return invalid("exec returns an execId; the tool list shows those of running commands.", "input needs the argument execId")
 	case a.text == "" && !a.eof && a.signal == "" && a.cols == nil && a.rows == nil:
-		return invalid("Give text, eof, signal, or cols and rows; logs with waitSeconds only looks.", "input for %s has nothing to send", quote(a.execID))
+		return invalid("Give text, eof, signal, or cols and rows. To wait for output without sending, use logs with waitSeconds.", "input for %s has nothing to send", quote(a.execID))
 	case (a.cols == nil) != (a.rows == nil):
 		return invalid("Give both, or neither.", "cols and rows must be given together")
 	}

@@ -93,7 +93,7 @@ func TestInputErrorsSayWhatToTry(t *testing.T) {
 		`{"execId":"` + noInput + `","cols":80,"rows":24}`:       "has no terminal",
 		`{"execId":"` + noInput + `"}`:                           "nothing to send",
 		`{"execId":"` + noInput + `","cols":80}`:                 "cols and rows must be given together",
-		`{"execId":"` + noInput + `","signal":"STOP"}`:           "no signal",
+		`{"execId":"` + noInput + `","signal":"STOP"}`:           "cannot be sent",
 		`{"execId":"` + noInput + `","text":1}`:                  "text must be a string",
 		`{"execId":"e-none","text":"x"}`:                         "no command with the execId",
 		`{"text":"x"}`:                                           "needs the argument execId",
@@ -117,7 +117,7 @@ func TestNamedShellKeepsItsState(t *testing.T) {
 	callTool(t, c, "exec", `{"cmd":"echo [$x]"}`).has(t, map[string]any{"stdout": "[]\n"})
 	killed := callTool(t, c, "exec", `{"cmd":"x=gone; sleep 100","shell":"dev","timeoutSeconds":0.2}`)
 	killed.has(t, map[string]any{"status": "timeout"})
-	killed.says(t, `The shell "dev" is as it was before this command`)
+	killed.says(t, `The shell "dev" has the same state as before this command`)
 	callTool(t, c, "exec", `{"cmd":"f","shell":"dev"}`).has(t, map[string]any{"stdout": "f a b\n"})
 	callTool(t, c, "exec", `{"cmd":"true","shell":"no good"}`).has(t, map[string]any{"code": sandbox.InvalidArgument})
 }

@@ -41,7 +41,7 @@ func TestRunningBoxDoesNotBecomePersistent(t *testing.T) {
 	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": false, "kept": nil})
 	r := callTool(t, c, "start", `{"name":"dev","keep":true}`)
 	r.has(t, map[string]any{"code": sandbox.InvalidArgument, "containerId": nil})
-	r.says(t, `a container named "dev" runs already and is not persistent`, "hint: Stop it first")
+	r.says(t, `a container named "dev" is already running and is not persistent`, "hint: Stop that container")
 	callTool(t, c, "start", `{"name":"dev"}`).has(t, map[string]any{"reused": true, "kept": nil})
 	s.Manager.ReattachTimeout = 90 * time.Minute
 	r = callTool(t, c, "start", `{"name":"old","keep":true}`)

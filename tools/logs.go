@@ -23,8 +23,8 @@ const (
 	pageLines = 200
 	maxPage   = 10_000
 
-	// pageBytes bounds the text of a page, with its line numbers. In both forms it
-	// fits maxResult, whatever the lines consist of.
+	// pageBytes bounds the text of a page, with its line numbers. A page of this size fits
+	// into maxResult as text and as JSON, even if every byte must be escaped.
 	pageBytes = 16_000
 
 	// maxContext is more lines than a reader needs around a match.
@@ -82,7 +82,7 @@ func (a *logsArgs) params() []param {
 
 func (a *logsArgs) check() error {
 	if a.execID == "" {
-		return invalid("exec returns one; list has the recent ones.", "logs needs the argument execId")
+		return invalid("exec returns an execId; the tool list shows those of recent commands.", "logs needs the argument execId")
 	}
 	for _, n := range []struct {
 		name        string
@@ -95,13 +95,13 @@ func (a *logsArgs) check() error {
 	}
 	switch {
 	case a.tail != nil && (a.fromLine != nil || a.lines != nil):
-		return invalid("Give tail alone for the end, or fromLine and lines for a range.", "tail is given together with fromLine or lines")
+		return invalid("Give only tail for the end of the log, or fromLine and lines for a range.", "tail must not be given together with fromLine or lines")
 	case a.context != nil && a.grep == "":
-		return invalid("Give grep too, or leave context out.", "context is given without grep")
+		return invalid("Add grep, or leave context out.", "context needs grep")
 	case a.stream != "" && a.stream != "stdout" && a.stream != "stderr":
-		return invalid("Leave it out for both.", "stream must be \"stdout\" or \"stderr\", got %s", quote(a.stream))
+		return invalid("For both streams leave it out.", "stream must be \"stdout\" or \"stderr\", got %s", quote(a.stream))
 	case len(a.grep) > maxPattern:
-		return invalid("Search for less.", "grep has %d bytes, more than the %d allowed", len(a.grep), maxPattern)
+		return invalid("Use a shorter pattern.", "grep must have at most %[2]d bytes, got %[1]d", len(a.grep), maxPattern)
 	}
 	if w := a.waitSeconds; w != nil && !(*w >= 0 && *w <= maxWait.Seconds()) {
 		return invalid("", "waitSeconds must be between 0 and %v, got %v", maxWait.Seconds(), *w)
@@ -136,8 +136,8 @@ func (a *logsArgs) query() (sandbox.LineQuery, error) {
 	if a.grep != "" {
 		var err error
 		if q.Match, err = regexp.Compile(a.grep); err != nil {
-			return q, invalid(`It is RE2, as of Go or ripgrep: no lookaround, no back references; "\\Q…\\E" takes text as it is, "(?i)" ignores case.`,
-				"grep is no regular expression: %s", quote(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
+			return q, invalid(`Patterns have RE2 syntax, like those of Go and ripgrep, without lookaround and back references. Put literal text between \Q and \E; (?i) ignores case.`,
+				"the pattern in grep is not a valid regular expression: %s", quote(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 		}
 	}
 	return q, nil
@@ -381,17 +381,17 @@ func newLogsResult(v sandbox.Lines, q sandbox.LineQuery) logsResult {
 func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 	var list []string
 	if v.Missing {
-		list = append(list, "There is no log to read: it was deleted, or it could not be made.")
+		list = append(list, "There is no log to read: it was deleted, or it could not be created.")
 	}
 	if v.Record.Exit.Err != nil {
 		list = append(list, lostHint(v.Record.Exit.Err))
 	}
 	list = append(list, memoryHint(v.Record.Exit)...)
 	if !v.Page.Searched {
-		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed something; go on with fromLine %d, or search for plain words, which is faster.", searchTime, v.Page.Next))
+		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed matches. Continue it with fromLine %d, or search for plain words, which is faster.", searchTime, v.Page.Next))
 	}
 	if q.Stream != 0 && v.Mixed > 0 {
-		list = append(list, fmt.Sprintf("From line %d on it was printed too fast to tell all of the streams apart: lines of both may be shown.", v.Mixed))
+		list = append(list, fmt.Sprintf("From line %d on, output was printed too fast to tell stdout and stderr apart everywhere: lines of both streams may be shown.", v.Mixed))
 	}
 	return list
 }

@@ -73,13 +73,13 @@ func TestLogsErrorsSayWhatToTry(t *testing.T) {
 		`{"execId":"` + long + `"}`:             `no command with the execId`,
 		`{"execId":"e","fromLine":0}`:           "fromLine must be between 1 and",
 		`{"execId":"e","lines":10001}`:          "lines must be between 1 and 10000, got 10001",
-		`{"execId":"e","tail":2,"lines":3}`:     "tail is given together with",
-		`{"execId":"e","context":2}`:            "context is given without grep",
+		`{"execId":"e","tail":2,"lines":3}`:     "tail must not be given together with",
+		`{"execId":"e","context":2}`:            "context needs grep",
 		`{"execId":"e","stream":"both"}`:        `stream must be "stdout" or "stderr", got "both"`,
-		`{"execId":"e","grep":"(?<=a)b"}`:       "grep is no regular expression",
+		`{"execId":"e","grep":"(?<=a)b"}`:       "the pattern in grep is not a valid regular expression",
 		`{"execId":"e","waitSeconds":601}`:      "waitSeconds must be between 0 and 600",
 		`{"execId":"e","pattern":"x"}`:          `Did you mean "grep"?`,
-		`{"execId":"e","grep":"` + long5 + `"}`: "grep has",
+		`{"execId":"e","grep":"` + long5 + `"}`: "grep must have at most 1000 bytes, got 1001",
 	} {
 		a := callTool(t, c, "logs", args)
 		if !a.isError || !strings.Contains(a.text, want) || len(a.text) > 3000 {

@@ -11,9 +11,9 @@ import (
 // with the limit and its setting; others get none.
 func TestMemoryHintFollowsTheCountOfTheKernel(t *testing.T) {
 	const (
-		killed  = "killed a process of this container for want of memory while the command ran"
-		others  = "it may have been theirs"
-		success = "see whether its result is whole"
+		killed  = "the kernel killed a process of this container because memory was short"
+		others  = "the process may have been theirs"
+		success = "check whether its result is complete"
 	)
 	for name, c := range map[string]struct {
 		exit  sandbox.Exit

@@ -137,7 +137,7 @@ func (s *Set) replyWithSampling(owner sandbox.Owner, r ExecResult) *mcp.CallTool
 func (s *Set) answered(owner sandbox.Owner, req mcp.CallToolRequest) (ExecResult, error) {
 	r, ok := s.results.claim(owner, req.Params.RequestState)
 	if !ok {
-		return r, invalid("No command was run. What earlier ones printed is read with logs; to run one, leave requestState out.",
+		return r, invalid("No command was run. To read the output of an earlier command, call logs; to run a command, leave requestState out.",
 			"no question is open with the requestState %q", clip(req.Params.RequestState))
 	}
 	full := r

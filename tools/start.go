@@ -48,10 +48,10 @@ func (a *startArgs) params() []param {
 
 func (a *startArgs) check() error {
 	if len(a.name) > maxName || strings.ContainsFunc(a.name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return invalid("Use a short one such as \"tests\".", "name must have at most %d bytes, all printable, got %s", maxName, quote(a.name))
+		return invalid("Use a short name, such as \"tests\".", "name must have at most %d bytes, all printable, got %s", maxName, quote(a.name))
 	}
 	if len(a.image) > maxImage {
-		return invalid("Give one such as \"alpine:3.20\".", "image has %d bytes, more than any image's name", len(a.image))
+		return invalid("Give the name of an image, such as \"alpine:3.20\".", "the image name has %d bytes, which is too long", len(a.image))
 	}
 	return nil
 }

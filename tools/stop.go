@@ -53,7 +53,7 @@ func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	var args stopArgs
 	err := parse(req, args.params())
 	if err == nil && args.execID != "" && args.containerID != "" {
-		err = invalid("Give execId for the one command, containerId for all that runs there.", "stop takes execId or containerId, not both")
+		err = invalid("Give execId to stop one command, or containerId to stop a container with everything in it.", "stop needs execId or containerId, not both")
 	}
 	if err != nil {
 		return Failed(err), nil
@@ -119,9 +119,9 @@ func (s *Set) only(owner sandbox.Owner) (string, error) {
 	}
 	switch len(ids) {
 	case 0:
-		return "", sandbox.Errorf(sandbox.BoxNotFound, "There is nothing to stop; exec starts a container when one is wanted.", "you have no container")
+		return "", sandbox.Errorf(sandbox.BoxNotFound, "There is nothing to stop; exec starts a container when it needs one.", "you have no container")
 	case 1:
 		return ids[0], nil
 	}
-	return "", invalid("Say in containerId which one. You have: "+strings.Join(ids, ", ")+".", "there are %d containers to stop", len(ids))
+	return "", invalid("Name one of your containers in containerId: "+strings.Join(ids, ", ")+".", "you have %d containers, and stop needs to know which", len(ids))
 }

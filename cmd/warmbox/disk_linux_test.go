@@ -169,8 +169,8 @@ func TestCommandThatFillsTheWorkspaceDiskIsKilled(t *testing.T) {
 func (s *diskSession) fills(disk, cmd string) {
 	s.Helper()
 	r, text := s.call("exec", map[string]any{"cmd": cmd})
-	why := "the disk that " + disk + " of the user's machine is on has "
-	if r["status"] != "killed" || !strings.Contains(text, why) || !strings.Contains(text, "12.8 MB are kept free") {
+	why := "the disk of " + disk + " on the user's machine has "
+	if r["status"] != "killed" || !strings.Contains(text, why) || !strings.Contains(text, "12.8 MB must stay free") {
 		s.Fatalf("%s", text)
 	}
 	var stat syscall.Statfs_t
@@ -196,8 +196,8 @@ func TestCommandThatUsesUpInodesIsKilled(t *testing.T) {
 		disk := h.tmpfs(t, "size=256m,nr_inodes=40000")
 		s := &diskSession{T: t, p: h.serve(t, append(flags, "--workspace", disk)...)}
 		r, text := s.call("exec", map[string]any{"cmd": "trap '' TERM; mkdir many; cd many; i=0; while : >f$i; do i=$((i+1)); done; echo all are made"})
-		why := "the disk that " + disk + " of the user's machine is on has room for "
-		if r["status"] != "killed" || !strings.Contains(text, why) || !strings.Contains(text, " more files (inodes), and 2000 are kept free") {
+		why := "the disk of " + disk + " on the user's machine has room for "
+		if r["status"] != "killed" || !strings.Contains(text, why) || !strings.Contains(text, " more files (inodes), and room for 2000 must stay free") {
 			t.Fatalf("%s", text)
 		}
 		var stat syscall.Statfs_t

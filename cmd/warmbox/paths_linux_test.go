@@ -44,7 +44,7 @@ func TestReplacedWorkspaceIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	out, err := h.warmbox(t, "exec", "--workspace", inner, "--", "true").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "sub is a link, and boxes of yours could write "+filepath.Dir(inner)) {
+	if err == nil || !strings.Contains(string(out), "sub is a symbolic link, and your boxes could write "+filepath.Dir(inner)) {
 		t.Errorf("a server that starts after the other has ended: %v, %s", err, out)
 	}
 	if err := errors.Join(os.Remove(inner), os.Rename(filepath.Join(filepath.Dir(inner), "away"), inner)); err != nil {
@@ -77,7 +77,7 @@ func TestServerInContainerRefusesOtherDirectory(t *testing.T) {
 		want       string
 	}{
 		{"the same directory", both, 0, "the host's"},
-		{"another directory", other, 125, "mount it at the same path on both sides"},
+		{"another directory", other, 125, "mount the path at the same place in it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := exec.Command("docker", "run", "--rm", "--user", "0:0", "--env", "HOME=/root", "--entrypoint", "warmbox",

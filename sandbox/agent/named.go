@@ -21,8 +21,8 @@ import (
 // the shell unchanged.
 //
 // Only the agent's user can enter the directory of the files. Commands have the same user
-// id and may change the files. That harms only themselves: the agent renames the files
-// and never interprets them.
+// id and may change the files. A command that does so harms only later commands of the
+// box: the agent renames the files and never interprets them.
 type names struct {
 	mu  sync.Mutex
 	dir string           // "" before the first use

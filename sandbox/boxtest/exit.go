@@ -184,9 +184,9 @@ END
 setsid bash $f & sleep 0.3; echo up $f.alive; sleep 4242`
 }
 
-// testKill kills a stubborn command, or lets its time limit do so, while another run in
-// the same box continues. No process of the killed command is left, and no byte of the
-// other run is lost.
+// testKill kills a command that ignores SIGTERM, or lets its time limit kill it, while
+// another command runs in the same box. No process of the killed command is left, and no
+// byte of the other command's output is lost.
 func testKill(t *testing.T, s *suite, c sandbox.Command) {
 	box := s.newBox(t)
 	defer box.Close()

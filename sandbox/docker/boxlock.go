@@ -57,7 +57,7 @@ func (d dirs) lockID(ctx context.Context, e *engine, id string) (*boxLock, error
 	path := filepath.Join(dir, id)
 	lock, err := waitLock(ctx, path+lockSuffix)
 	if errors.Is(err, filelock.ErrHeld) {
-		return nil, sandbox.Errorf(sandbox.BoxNotFound, "", "box %s belongs to another warmbox that runs: %w", id, err)
+		return nil, sandbox.Errorf(sandbox.BoxNotFound, "", "box %s belongs to another running warmbox: %w", id, err)
 	}
 	if err != nil {
 		return nil, err

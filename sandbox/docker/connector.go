@@ -20,8 +20,8 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A connector finds an engine and holds the connection to it. It searches again
-// after the engine has stopped answering.
+// A connector finds an engine and holds the connection to it. After the engine has
+// stopped answering, the next call searches all endpoints for an engine again.
 type connector struct {
 	host     string // as in Config
 	logger   *slog.Logger

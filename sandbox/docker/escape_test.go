@@ -34,8 +34,8 @@ func TestNothingEscapes(t *testing.T) {
 	})
 }
 
-// The same checks fail in a container as people start it, so that success in a box
-// means something.
+// The same checks must fail in a container of a plain docker run. Otherwise their success
+// in a box would prove nothing.
 func TestChecksFailInAPlainContainer(t *testing.T) {
 	e := requireEngine(t)
 	workspace := t.TempDir()

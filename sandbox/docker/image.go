@@ -50,7 +50,7 @@ func usable(ref string, found image.InspectResponse) error {
 	if found.Config != nil && len(found.Config.Volumes) > 0 {
 		// Those volumes would cover our mounts, and be writable disk without a limit of
 		// ours.
-		return sandbox.Errorf(sandbox.ImageDenied, "Build one FROM it that copies what you need, or use another image.",
+		return sandbox.Errorf(sandbox.ImageDenied, "Build an image without volumes that copies what you need from this one, or use another image.",
 			"image %s declares volumes, which boxes do not allow", ref)
 	}
 	return nil

@@ -53,8 +53,8 @@ func verify(pid int, covers []cover) error {
 		return fmt.Errorf("verify the workspace: process %d is not in the box", pid) // it has that pid in another name space only
 	}
 	if name := misplaced(mounts, covers); name != "" {
-		return sandbox.Errorf(sandbox.InvalidArgument, "Start the box again. Where this part is a mount or a volume of its own, leave it out of protect.",
-			"%w: %s is not the workspace's own", errMoved, sanitize(name, 200))
+		return sandbox.Errorf(sandbox.InvalidArgument, "Start the box again. If this path is a mount or a volume of its own, remove it from protect.",
+			"%w: %s does not belong to the workspace", errMoved, sanitize(name, 200))
 	}
 	return nil
 }

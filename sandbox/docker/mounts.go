@@ -16,12 +16,12 @@ func (l *Launcher) addMounts(ctx context.Context, e *engine, p *plan, spec sandb
 	mounts := spec.Mounts
 	if len(mounts) > 0 && !e.local() {
 		return sandbox.Errorf(sandbox.InvalidArgument, "Leave mounts out, or use an engine on this machine.",
-			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, mounts[0].Source)
+			"The engine at %s is on another machine, which does not have %s of this machine.", e.endpoint.Host, mounts[0].Source)
 	}
 	for _, m := range mounts {
 		if !mountable(m.Target) {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another place, such as /skills, /etc/ssl/certs or a directory below /home/agent.",
-				"Nothing can be mounted at %q: it must be an absolute path without . and .., and must not be, contain or lie in a place that the box itself needs, such as /workspace.", sanitize(m.Target, 300))
+			return sandbox.Errorf(sandbox.InvalidArgument, "Choose another target, such as /skills, /etc/ssl/certs or a directory below /home/agent.",
+				"Nothing can be mounted at %q: it must be an absolute path without . and .., and must not be, contain or lie in a directory that the box itself needs, such as /workspace.", sanitize(m.Target, 300))
 		}
 		f, err := l.openPath(ctx, e, spec, m.Source)
 		if err != nil {

@@ -127,7 +127,7 @@ func (l *Launcher) findPersistent(ctx context.Context, e *engine, id string) (Bo
 			return b, nil
 		}
 	}
-	return BoxInfo{}, sandbox.Errorf(sandbox.BoxGone, "Start another one.", "persistent box %s %w", sanitize(id, maxLabel), errEnded)
+	return BoxInfo{}, sandbox.Errorf(sandbox.BoxGone, "Start another box.", "persistent box %s %w", sanitize(id, maxLabel), errEnded)
 }
 
 var errEnded = errors.New("has ended")

@@ -60,8 +60,8 @@ func (l *Launcher) plan(ctx context.Context, e *engine, id string, spec sandbox.
 		return nil, err
 	}
 	if p.facts.Bad != "" {
-		return nil, sandbox.Errorf(sandbox.ImageDenied, "Build one FROM it that has a directory there, or use another image.",
-			"image %s must have a directory at %s, which a box needs, and has something else there", name, p.facts.Bad)
+		return nil, sandbox.Errorf(sandbox.ImageDenied, "Build an image FROM this one that has a directory at this path, or use another image.",
+			"image %s must have a directory at %s, which a box needs, but has something else there", name, p.facts.Bad)
 	}
 	r.Image, r.Unset, r.Unlabel = img.ID, p.facts.Env, p.facts.Labels
 	if err := l.addMounts(ctx, e, p, spec); err != nil {
@@ -82,7 +82,7 @@ func (r *request) chooseNetwork() error {
 		r.Network = "none"
 	case "none", "bridge":
 	default:
-		return sandbox.Errorf(sandbox.InvalidArgument, `Say "none" or "bridge".`, "a box cannot have the network %q", sanitize(r.Network, 100))
+		return sandbox.Errorf(sandbox.InvalidArgument, `Set network to "none" or "bridge".`, "a box cannot have the network %q", sanitize(r.Network, 100))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (l *Launcher) chooseRuntime(e *engine, r *request) error {
 		return nil
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(e.info.Runtimes)), ", ")
-	return sandbox.Errorf(sandbox.InvalidArgument, "Install it and name it in the engine's own configuration, or choose one of these.",
+	return sandbox.Errorf(sandbox.InvalidArgument, "Install the runtime and add it to the engine's own configuration, or choose one that the engine has.",
 		"The engine has no runtime %q; it has %s.", sanitize(r.Runtime, 100), sanitize(names, 500))
 }
 

@@ -248,7 +248,7 @@ func (l *Launcher) chooseSeccomp(e *engine, p *plan) error {
 
 func readProfile(name string) ([]byte, error) {
 	bad := func(err error) error {
-		return sandbox.Errorf(sandbox.InvalidArgument, `Leave seccomp out for the profile that is made for boxes, or say "engine" for the engine's own.`,
+		return sandbox.Errorf(sandbox.InvalidArgument, `Leave seccomp out to use warmbox's own profile, or set "engine" to use the engine's.`,
 			"Cannot use the seccomp profile %s: %w", name, err)
 	}
 	f, err := os.Open(name)

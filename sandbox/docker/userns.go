@@ -53,7 +53,7 @@ func mapID(id, first int) int {
 func (m idMapping) refuse(dir string) error {
 	uid, gid := m.FirstUID+defaultUser, m.FirstGID+defaultUser
 	return sandbox.Errorf(sandbox.InvalidArgument,
-		fmt.Sprintf(`Say workspace_mode = "ro", or give the directory to that user: chown -R %d:%d %s. To share it, let that user in with setfacl -R -m u:%[1]d:rwX,d:u:%[1]d:rwX %[3]s, and say user = "%[4]d:%[4]d".`,
+		fmt.Sprintf(`Set workspace_mode = "ro", or give the directory to that user: chown -R %d:%d %s. To share the directory, give that user access with setfacl -R -m u:%[1]d:rwX,d:u:%[1]d:rwX %[3]s, and set user = "%[4]d:%[4]d".`,
 			uid, gid, dir, defaultUser),
 		"Commands could not write to the workspace %s: the engine maps user ids (userns-remap), so user %d of a box is user %d of this machine, who does not own it.",
 		dir, defaultUser, uid)
@@ -67,7 +67,7 @@ func (l *Launcher) mapIDs(e *engine, r *request) error {
 		return nil
 	}
 	if !e.podman {
-		return sandbox.Errorf(sandbox.InvalidArgument, `Say userns = "engine", and where ids are to be others set "userns-remap" in the engine's own configuration; doctor says what that changes.`,
+		return sandbox.Errorf(sandbox.InvalidArgument, `Set userns = "engine". To map user ids, set "userns-remap" in the engine's own configuration; warmbox doctor says what that changes.`,
 			"The engine at %s cannot give a box user ids of its own (userns = \"auto\"): only Podman can.", e.endpoint.Host)
 	}
 	r.UserNS = fmt.Sprintf("auto:uidmapping=%d:%[1]d:1,gidmapping=%d:%[2]d:1", r.UID, r.GID)

@@ -95,7 +95,7 @@ func (l *Launcher) nameWorkspace(ctx context.Context, e *engine, p *plan, spec s
 	}
 	if !e.local() {
 		return sandbox.Errorf(sandbox.InvalidArgument, "Leave the workspace out, or use an engine on this machine.",
-			"The engine at %s is another machine: it has no %s of ours.", e.endpoint.Host, r.Workspace)
+			"The engine at %s is on another machine, which does not have %s of this machine.", e.endpoint.Host, r.Workspace)
 	}
 	return checkWritable(f, e, spec)
 }
@@ -113,8 +113,8 @@ func checkWritable(f *hostpath.File, e *engine, spec sandbox.Spec) error {
 		return m.refuse(f.Path)
 	}
 	return sandbox.Errorf(sandbox.InvalidArgument,
-		fmt.Sprintf(`Say workspace_mode = "ro", or user = "0:0", or give the directory another owner: chown -R 1000:1000 %s`, f.Path),
-		"Commands could not write to the workspace %s: it belongs to root, and they run as another user.", f.Path)
+		fmt.Sprintf(`Set workspace_mode = "ro", or user = "0:0", or give the directory another owner: chown -R 1000:1000 %s`, f.Path),
+		"Commands could not write to the workspace %s: it belongs to root, and commands run as another user.", f.Path)
 }
 
 // createWorkspace creates a directory for this box alone.
@@ -160,7 +160,7 @@ func parseUser(s string) (uid, gid int, err error) {
 	uid64, err1 := strconv.ParseUint(u, 10, 31)
 	gid64, err2 := strconv.ParseUint(g, 10, 31)
 	if err1 != nil || err2 != nil {
-		return 0, 0, sandbox.Errorf(sandbox.InvalidArgument, `Say it in numbers: "1000:1000".`, "a box cannot run as user %q: it must be uid:gid", sanitize(s, 100))
+		return 0, 0, sandbox.Errorf(sandbox.InvalidArgument, `Use numbers: "1000:1000".`, "a box cannot run as user %q: it must be uid:gid", sanitize(s, 100))
 	}
 	return int(uid64), int(gid64), nil
 }

@@ -62,7 +62,7 @@ func TestPathReplacedBeforeItsMountEndsTheBox(t *testing.T) {
 					return errors.Join(os.Rename(at, at+".old"), os.Symlink(filepath.Join(other, name), at))
 				}
 				_, _, err = m.Start(t.Context(), sandbox.Owner{Principal: "me"}, sandbox.Request{})
-				if !isError(err, sandbox.InvalidArgument, "ended before its first command") || !strings.Contains(err.Error(), at) {
+				if !isError(err, sandbox.InvalidArgument, "stopped before its first command") || !strings.Contains(err.Error(), at) {
 					t.Errorf("got %v", err)
 				}
 			})

@@ -6,8 +6,8 @@
 // in any directory. From their settings it follows core.hooksPath, includes and the
 // programs that they name. It follows symbolic links.
 //
-// It executes nothing, does not call git, and does not read the settings of the user or
-// the system. It follows nothing out of the workspace. All that it reads may be hostile:
+// It executes nothing, does not call git, and does not read git's configuration of the user
+// or the system. It follows nothing out of the workspace. All that it reads may be hostile:
 // a scan is bounded in entries, time and memory, and names what it did not see. The names
 // that it returns are untrusted.
 package hostcode

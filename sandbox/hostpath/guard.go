@@ -202,8 +202,8 @@ func refuseLink(path string, err error) error {
 	if !is {
 		return err
 	}
-	return refuse(path, "Check where it leads, remove it, and put the directory back.",
-		"has changed since this server started: %s is a link now, which a command may have made", link.Path)
+	return refuse(path, "Check where the link leads, remove it, and put the directory back.",
+		"has changed since this server started: %s is now a symbolic link, which a command may have created", link.Path)
 }
 
 // verify checks an opened file against what the Guard remembers.
@@ -213,7 +213,7 @@ func (g *Guard) verify(f *File, others func() ([]string, error)) error {
 	own := g.writable()
 	g.mu.Unlock()
 	if !admitted {
-		return refuse(f.Path, "Name it in the configuration.", "was not admitted when this server started")
+		return refuse(f.Path, "Add it to the configuration, and restart this server.", "was not in the configuration when this server started")
 	}
 	isMount := e.use == mountRead || e.use == mountWrite
 	same := e.id == f.ID && e.kind == f.Mode.Type()
@@ -225,7 +225,7 @@ func (g *Guard) verify(f *File, others func() ([]string, error)) error {
 		return fmt.Errorf("list what other boxes can write: %w", err)
 	}
 	if i := slices.IndexFunc(list, func(dir string) bool { return e.use.replaceable(dir, f.Path) }); i >= 0 && isMount {
-		return refuse(f.Path, "Stop that server and its persistent boxes, or mount something that they cannot write.", "cannot be %v: boxes of another server can write %s", e.use, list[i])
+		return refuse(f.Path, "Stop that server and its persistent boxes, or mount a path that they cannot write.", "cannot be %v: boxes of another server can write %s", e.use, list[i])
 	}
 	if same {
 		return nil

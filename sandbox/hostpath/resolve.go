@@ -83,6 +83,6 @@ func resolveWhole(abs string, wrote []string) (string, error) {
 }
 
 func madeByBox(path, link, dir string) error {
-	return refuse(path, "Check where it leads, and name that directory itself.",
-		"is not followed: %s is a link, and boxes of yours could write %s, so a command may have made it", link, dir)
+	return refuse(path, "Check where the link leads, and use the path of its target instead.",
+		"is not followed: %s is a symbolic link, and your boxes could write %s, so a command may have created the link", link, dir)
 }

@@ -150,7 +150,7 @@ func (c Commands) Validate() error {
 func (c Commands) checkExamples(entry string) error {
 	wanted := slices.Contains(expand(c.Allow), entry)
 	if !wanted && !slices.Contains(c.Deny, entry) {
-		return fmt.Errorf("no list has this entry")
+		return fmt.Errorf("neither allow nor deny has this entry")
 	}
 	for _, cmd := range c.Examples[entry] {
 		switch err := c.Check(cmd, nil); {
@@ -185,13 +185,13 @@ func validEntry(entry string) error {
 	first := words[0]
 	switch {
 	case neverListed(first):
-		return fmt.Errorf("cannot be listed: %s can run code or change names that no list can check", first)
+		return fmt.Errorf("is not possible in a list: %s can run any code, or change what other commands mean", first)
 	case first != "time" && syntax.IsKeyword(first), strings.ContainsRune("-+", rune(first[0])), strings.Contains(first, "="):
 		return fmt.Errorf("must begin with the name of a program")
 	}
 	for _, word := range words {
 		if !isPlain(word) {
-			return fmt.Errorf("has the word %q, which a shell would not read literally; use letters, digits and %s", word, plainMarks)
+			return fmt.Errorf("has the word %q, which a shell would not read literally; use only letters, digits and %s", word, plainMarks)
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func ExampleCommands_Judge() {
 	// Output:
 	// ls -l: <nil>, approvable: false
 	// rm -rf build: command not in whitelist: rm, approvable: true
-	// LD_PRELOAD=x rm -rf build: the variable LD_PRELOAD must not be set: it is not known to be harmless and could choose which code runs, approvable: false
+	// LD_PRELOAD=x rm -rf build: the variable LD_PRELOAD must not be set: it is not known to be harmless, and could make a command run other code, approvable: false
 }
 
 // An entry with a tag and a digest pins the tag.

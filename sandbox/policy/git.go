@@ -60,7 +60,7 @@ func (k *checker) git(words []word) error {
 func plainTo(words, rest []word) error {
 	for _, w := range words[:min(len(words)-len(rest)+1, len(words))] {
 		if !w.static || w.glob >= 0 {
-			return denied("Write it out.", "%s is not allowed before the subcommand of %s or as it", w.raw, words[0].text)
+			return denied("Write it out.", "%s is not allowed before the subcommand of %s, or as the subcommand", w.raw, words[0].text)
 		}
 	}
 	return nil

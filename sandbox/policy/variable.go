@@ -74,11 +74,11 @@ func (r *rules) variable(s setting) error {
 	case kind == "" && !s.exported && isScripts(s.name), kind == "" && ownName.MatchString(s.name) && s.name != "histchars":
 		kind = "any"
 	case kind == "":
-		return denied("Do not set it, or use a name of lower-case letters. The owner of this server can release a variable: [commands] release.",
-			"the variable %s must not be set: it is not known to be harmless and could choose which code runs", s.name)
+		return denied("Leave it out, or choose a name of only lower-case letters for a variable of your own. The owner of the server can allow any variable with [commands] release.",
+			"the variable %s must not be set: it is not known to be harmless, and could make a command run other code", s.name)
 	}
 	if kind != "any" && !(s.known && harmlessValue(kind, s.value)) {
-		return denied("Do not set it. The owner of this server can release a variable: [commands] release.",
+		return denied("Leave it out. The owner of the server can allow any value with [commands] release.",
 			"the value of the variable %s is not allowed, it must be %s", s.name, kinds[kind])
 	}
 	return nil

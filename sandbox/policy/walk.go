@@ -100,7 +100,7 @@ func (k *checker) stmts(list []*syntax.Stmt) error {
 
 func (k *checker) stmt(s *syntax.Stmt) error {
 	if s.Background || s.Coprocess || s.Disown {
-		return denied("Remove the &; exec itself can run a command in the background.", "a background command (&) is not allowed: it outlives the call")
+		return denied("Remove the &; exec itself can run a command in the background.", "a background command (&) is not allowed: it would run on after the call")
 	}
 	for _, r := range s.Redirs {
 		if err := k.redirect(r); err != nil {

@@ -79,8 +79,8 @@ func setClock(t *testing.T, s *Store, ahead time.Duration, execs ...string) {
 	}
 }
 
-// A clock that is set by a year, ahead or back, makes no log old, and the log
-// written last is not deleted first.
+// When the clock is changed by a year, forward or back, no log is deleted as too old, and
+// the newest log is not the first to be deleted.
 func TestSetClockDeletesNothingEarly(t *testing.T) {
 	for _, ahead := range []time.Duration{year, -year} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {

@@ -292,8 +292,8 @@ func (k *known) findBase64(s string, spans []Span) []Span {
 	return spans
 }
 
-// widen adds the adjacent characters that depend on the value, also if a line end is
-// in between, and the padding.
+// widen extends x to the adjacent base64 characters that encode some bits of the value, also if
+// a line end is in between, and to the = signs at the end.
 func (e *encoded) widen(s string, x Span) Span {
 	if i := strings.LastIndexAny(s[max(0, x.From-1):x.From], e.before); i >= 0 {
 		x.From--

@@ -90,7 +90,7 @@ func (c *Config) rules() []rule {
 func (c *Config) poolImages() error {
 	for _, name := range c.Pool.Images {
 		if name != c.Images.Default && !policy.Image(c.Images.Allow, name) {
-			return fmt.Errorf("%q is not allowed: add it to images.allow, which has %q", name, c.Images.Allow)
+			return fmt.Errorf("the image %q is not allowed; add it to images.allow, which is now %q", name, c.Images.Allow)
 		}
 	}
 	return nil

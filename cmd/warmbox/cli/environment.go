@@ -37,7 +37,7 @@ func (c *Config) environment() (map[string]string, error) {
 	}
 	written, err := json.Marshal(env)
 	if err == nil && len(written) > maxEnvironment {
-		err = fmt.Errorf("the variables for commands have %d bytes, and the maximum is %d", len(written), maxEnvironment)
+		err = fmt.Errorf("the variables for commands have %d bytes together, and the maximum is %d", len(written), maxEnvironment)
 	}
 	return env, err
 }
@@ -51,7 +51,9 @@ func (c *Config) secret(from string) (value string, err error) {
 		if where == "" {
 			return "", errors.New(`"env:" needs the name of a variable after it`)
 		}
-		value = os.Getenv(where)
+		if value = os.Getenv(where); value == "" {
+			return "", fmt.Errorf("the environment variable %s is not set or empty", where)
+		}
 	case "file":
 		if where == "" {
 			return "", errors.New(`"file:" needs a path after it`)
@@ -62,10 +64,10 @@ func (c *Config) secret(from string) (value string, err error) {
 	}
 	value = strings.TrimRight(value, "\r\n")
 	if err == nil && value == "" {
-		err = fmt.Errorf("%s has no value", from)
+		err = fmt.Errorf("%s contains no value", from)
 	}
 	if strings.ContainsRune(value, 0) {
-		err = fmt.Errorf("%s contains a NUL byte, which no variable can hold", from)
+		err = fmt.Errorf("the value of %s must not contain a NUL byte", from)
 	}
 	return value, err
 }

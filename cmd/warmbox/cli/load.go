@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -104,7 +105,7 @@ func (c *Config) loadFile(name string) error {
 func (c *Config) decode(text string) error {
 	md, err := toml.Decode(text, &c.settings)
 	if err != nil {
-		return fmt.Errorf("%s: %s", c.file, strings.TrimPrefix(err.Error(), "toml: "))
+		return c.undecoded(err)
 	}
 	// The decoder ignores the case of a key, so one setting could have two keys.
 	known := c.keys()
@@ -119,6 +120,44 @@ func (c *Config) decode(text string) error {
 		}
 	}
 	return nil
+}
+
+// kinds describe values in the file, by the decoder's names of types.
+var kinds = map[string]string{
+	"integer": "a whole number", "float": "a number", "boolean": "true or false", "string": "text in quotes",
+	"slice": "sections, each headed [[mounts]]", "map": "a table",
+}
+
+// decoderError matches what the decoder says of a value: the line, the key and the reason.
+var decoderError = regexp.MustCompile(`^toml: line (\d+)(?: \(last key "(.*)"\))?: (?s:(.*))$`)
+
+// undecoded rewords an error of the decoder, which names types of Go.
+func (c *Config) undecoded(err error) error {
+	match := decoderError.FindStringSubmatch(err.Error())
+	if match == nil {
+		return fmt.Errorf("%s: %w", c.file, err)
+	}
+	line, key, why := match[1], match[2], match[3]
+	at := c.file + ", line " + line
+	_, kind, wrong := strings.Cut(why, "; destination has type ")
+	switch {
+	case wrong && c.isList(key):
+		return fmt.Errorf("%s: %s must be a list such as [\"a\", \"b\"]", at, key)
+	case wrong && kinds[kind] != "":
+		return fmt.Errorf("%s: %s must be %s", at, key, kinds[kind])
+	case strings.HasPrefix(why, "type mismatch for struct"):
+		return fmt.Errorf("%s: %s is a section; write [%[2]s] on a line of its own", at, key)
+	case key != "":
+		at += ", at " + key
+	}
+	return fmt.Errorf("%s: %s", at, why)
+}
+
+func (c *Config) isList(key string) bool {
+	return slices.ContainsFunc(c.table(), func(s setting) bool {
+		_, list := s.to.(*[]string)
+		return list && s.key == key
+	})
 }
 
 // inTable reports whether a key lies in a setting that is a table, where the user

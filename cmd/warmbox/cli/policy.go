@@ -20,8 +20,9 @@ func policyCommand() Command {
 	return Command{
 		Name: "policy", Arguments: "-- CMD…",
 		Short: "prints whether the list of commands allows a command, and why not",
-		Long: "Prints whether a list of commands allows a command: the list of --allow, else those that are configured, else\n" +
-			"the usual one. It runs nothing. One argument is a shell command line; several are a program and its arguments.\n\n" +
+		Long: "Prints whether the lists of commands allow a command: the list of --allow, or if not given, the configured\n" +
+			"lists, or if none are configured, the usual list. It runs nothing. One argument is a shell command line;\n" +
+			"several are a program and its arguments.\n\n" +
 			"  warmbox policy -- 'go test ./... | tail'\n" +
 			"  warmbox policy --allow 'default,terraform plan' -- terraform apply\n\n" +
 			"It prints allow and exits with 0, or prints deny with the reason and exits with 3. Without --allow, it\n" +

@@ -61,7 +61,7 @@ func plain(reply string) string {
 var exitCodes = re("(?i)\\b(?:exit(?:ed|s|ing)?|(?:return|result|with) (?:code|status)|rc)\\b" +
 	"(?:[\\s:=`*'\"(]|\\b(?:with|code|status|value|was|is|of|an?|the)\\b)*(-?\\d{1,10})\\b")
 
-// wrongCode finds an exit code in a reply that is not the command's. The reply may
+// wrongCode finds an exit code in a reply that differs from that of the command. The reply may
 // repeat other codes of the input, such as those of processes that the command ran. But
 // a failed command never has code 0, whatever its output says.
 func wrongCode(reply, input string, e summary.Exit) (code int, wrong bool) {
