@@ -138,21 +138,11 @@ func (b *box) Read(p []byte) (int, error) {
 	if b.monitor.closing.Load() {
 		return 0, net.ErrClosed
 	}
-	err = b.monitor.reason(err, b.reasonLimit(err))
+	err = b.monitor.reason(err)
 	if b.monitor.closing.Load() {
 		return 0, net.ErrClosed
 	}
 	return 0, err
-}
-
-// reasonLimit is how long Read waits for the reason of an error. On a socket, and at the
-// end of a relay, the agent has ended. A persistent box may live on, and so may one
-// whose relay failed.
-func (b *box) reasonLimit(err error) time.Duration {
-	if b.lock == nil && (err == io.EOF || b.place.Path == socketTransport) {
-		return exitTime
-	}
-	return reasonTime
 }
 
 // Close ends the box and releases all that its launch acquired.

@@ -35,16 +35,11 @@ type exitMonitor struct {
 	err     error                     // valid after ended: why the engine cannot tell
 }
 
-const (
-	// reasonTime bounds the wait for the reason why a stream ended whose box may live on.
-	reasonTime = 2 * time.Second
-
-	// exitTime bounds the wait for the reason why an agent hung up, which ends its box.
-	// The kernel reports the end of PID 1 when it has freed the box's memory and file
-	// systems, which can take several seconds after the stream's end, and the engine
-	// reports it when it has removed the container. A lost run has no hurry.
-	exitTime = 15 * time.Second
-)
+// reasonTime bounds the wait for the reason why a stream ended. Until then the box counts
+// as one that runs, and commands for it wait, so it is short: the kernel frees a box's
+// memory and file systems before the engine reports the end, which can take longer where
+// a box had very many files.
+const reasonTime = 2 * time.Second
 
 func newExitMonitor(e *engine, logger *slog.Logger, id string) *exitMonitor {
 	return &exitMonitor{engine: e, logger: logger, id: id, stderr: new(sandbox.LastLines), ended: make(chan struct{})}
@@ -116,9 +111,9 @@ func (m *exitMonitor) brokeAt() time.Time {
 // errHungUp says in words that an agent closed its stream.
 var errHungUp = errors.New("its agent hung up")
 
-// reason waits until a time limit for the reason of an error: how the box ended, or why
-// the engine cannot tell. Without a reason in time it adds that to the error.
-func (m *exitMonitor) reason(err error, limit time.Duration) error {
+// reason waits for the reason of an error: how the box ended, or why the engine cannot
+// tell. Without a reason in time it adds that to the error.
+func (m *exitMonitor) reason(err error) error {
 	now := time.Now()
 	m.broke.CompareAndSwap(nil, &now)
 	if err == io.EOF {
@@ -126,8 +121,8 @@ func (m *exitMonitor) reason(err error, limit time.Duration) error {
 	}
 	select {
 	case <-m.ended:
-	case <-time.After(limit):
-		return fmt.Errorf("%w, and the engine did not report within %v how the box ended", err, limit)
+	case <-time.After(reasonTime):
+		return fmt.Errorf("%w, and the engine did not report within %v how the box ended", err, reasonTime)
 	}
 	switch {
 	case m.exit != nil:
