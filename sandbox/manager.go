@@ -74,7 +74,7 @@ type Request struct {
 // Start starts a box for an owner, or returns the one of that name that it has.
 func (m *Manager) Start(ctx context.Context, owner Owner, req Request) (box *Box, reused bool, err error) {
 	if err := checkEnv(req.Env, MaxBoxEnv); err != nil {
-		return nil, false, err
+		return nil, false, m.refused(owner, req, err)
 	}
 	if req.Name != "" {
 		release, err := m.boxes.claims.acquire(ctx, claimKey{owner.all(), req.Name})

@@ -254,11 +254,11 @@ func (l *Link) Stop(cause error) {
 	}
 }
 
-// Detach ends the link and leaves the agent to another host. It does nothing to a link
-// that has ended already, and then reports false.
+// Detach ends the link and leaves the agent to another host. If the link has a reason to
+// end already, it only waits for the end of the stream, and reports false.
 func (l *Link) Detach(cause error) (first bool, err error) {
 	if !l.record(End{Detached, cause}) {
-		return false, nil
+		return false, l.endStream(l.survived())
 	}
 	return true, l.endStream(true)
 }
