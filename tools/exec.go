@@ -249,13 +249,11 @@ func (s *Set) box(ctx context.Context, owner sandbox.Owner, id string, progress 
 	if id == "" {
 		return s.Manager.DefaultBox(ctx, owner, progress)
 	}
-	box, err := s.Manager.Box(owner, clip(id))
-	if isUnknown(err) {
-		err = s.whenReattached(ctx, owner, func() error {
-			box, err = s.Manager.Box(owner, clip(id))
-			return err
-		})
-	}
+	var box *sandbox.Box
+	err := s.findReattached(ctx, owner, func() (err error) {
+		box, err = s.Manager.Box(owner, clip(id))
+		return err
+	})
 	return box, err
 }
 

@@ -74,7 +74,7 @@ func (s *Set) handleInput(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	}
 	owner := s.owner(ctx)
 	var r logsResult
-	err = s.whenReattached(ctx, owner, func() (err error) {
+	err = s.findReattached(ctx, owner, func() (err error) {
 		r, err = s.input(ctx, owner, args, progressOf(ctx, req))
 		return err
 	})

@@ -24,6 +24,14 @@ func (s *Set) whenReattached(ctx context.Context, owner sandbox.Owner, find func
 		"%w, unless the server has yet to reattach to it: it still looks for persistent containers", err)
 }
 
+// findReattached is whenReattached for an id that find may know without waiting.
+func (s *Set) findReattached(ctx context.Context, owner sandbox.Owner, find func() error) error {
+	if err := find(); !isUnknown(err) {
+		return err
+	}
+	return s.whenReattached(ctx, owner, find)
+}
+
 // isUnknown reports whether an error says that there is no such box or command.
 func isUnknown(err error) bool {
 	e, ok := errors.AsType[*sandbox.Error](err)

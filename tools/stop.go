@@ -61,7 +61,7 @@ func (s *Set) handleStop(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	begin := time.Now()
 	owner := s.owner(ctx)
 	var r stopResult
-	err = s.whenReattached(ctx, owner, func() (err error) {
+	err = s.findReattached(ctx, owner, func() (err error) {
 		r, err = s.stop(owner, clip(args.execID), clip(args.containerID))
 		return err
 	})
