@@ -87,7 +87,7 @@ func TestBoxWithOtherFilesIsEnded(t *testing.T) {
 		{"another kernel, another directory", `{"boot":"other","files":[{"dev":1,"ino":2},{"dev":1,"ino":3}]}`, true, "does not appear in the box"},
 		{"our kernel, another directory", `{"boot":"` + hostpath.Boot() + `","files":[{"dev":1,"ino":2},{"dev":1,"ino":3}]}`, false, "the box has device 1 inode 2"},
 		{"nothing there", `{"boot":"other","files":[{"errno":2},{"dev":1,"ino":3}]}`, false, "cannot look at it: no such file"},
-		{"the mount is not there", `{"boot":"other","files":[{"dev":1,"ino":2},{"errno":13}]}`, false, "at /mount"},
+		{"the mount is not there", `{"boot":"other","files":[{"dev":1,"ino":2},{"errno":13}]}`, false, "its /mount is not"},
 		{"one too few", `{"files":[{"dev":1,"ino":2}]}`, false, "1 files instead of 2"},
 		{"no words", `nothing`, false, "invalid character"},
 	} {

@@ -135,9 +135,9 @@ func TestUserDecidesAboutUnlistedCommands(t *testing.T) {
 		"deny":    {answers("deny"), "asked and denied it", "asked and denied it", 2},
 		"decline": {acts("decline"), "asked and denied it", "asked and denied it", 2},
 		"close":   {acts("cancel"), "gave no answer", "gave no answer", 2},
-		"nothing": {acts("accept"), "none of those offered", "none of those offered", 2},
+		"nothing": {acts("accept"), "an answer that was not offered", "an answer that was not offered", 2},
 		"unable":  {nil, "cannot ask its user", "cannot ask its user", 0},
-		"failing": {fails, "did not bring|^failed$", "did not bring|^failed$", 2},
+		"failing": {fails, "did not return|^failed$", "did not return|^failed$", 2},
 	} {
 		for way, w := range ways {
 			t.Run(name+"/"+way, func(t *testing.T) {

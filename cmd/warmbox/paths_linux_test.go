@@ -35,7 +35,7 @@ func TestReplacedWorkspaceIsRefused(t *testing.T) {
 	}
 	attack("mv sub away && ln -s ../../" + filepath.Base(h.dir) + " sub")
 	for i := range 2 {
-		victim.refused(t, "start", map[string]any{"name": fmt.Sprint("link", i)}, "is a link now")
+		victim.refused(t, "start", map[string]any{"name": fmt.Sprint("link", i)}, "is now a symbolic link")
 	}
 	attack("rm sub && mkdir sub")
 	victim.refused(t, "start", map[string]any{"name": "made"}, "boxes can write "+filepath.Dir(inner))

@@ -37,7 +37,7 @@ func testPaths(t *testing.T, s *suite) {
 
 	want(t, sh(t, attacker, "mv sub away && ln -s ../secret sub"), 0, "")
 	box, _, err := victim.manager.Start(t.Context(), sandbox.Owner{Principal: "boxtest"}, sandbox.Request{})
-	wantError(t, err, sandbox.InvalidArgument, "is a link now")
+	wantError(t, err, sandbox.InvalidArgument, "is now a symbolic link")
 	if box != nil {
 		t.Errorf("a box with %q", sh(t, box, "ls").stdout)
 	}

@@ -223,7 +223,7 @@ func testFullInput(t *testing.T, s *suite) {
 		cancel()
 		wantError(t, err, sandbox.LimitReached, "of 1000000 bytes")
 		sent := 0
-		if _, text, ok := strings.Cut(fmt.Sprint(err), "took only "); ok {
+		if _, text, ok := strings.Cut(fmt.Sprint(err), "accepted only "); ok {
 			fmt.Sscan(text, &sent)
 		}
 		want(t, sh(t, s.box, "touch read-now; echo through"), 0, "through\n")

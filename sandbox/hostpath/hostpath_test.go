@@ -98,7 +98,7 @@ func TestLinkThatABoxCouldMakeIsRefused(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			g := &Guard{Wrote: []string{filepath.Join(top, "work")}}
 			real, err := g.Workspace(filepath.Join(top, path), true, nil)
-			if r, ok := errors.AsType[*Refusal](err); refused != ok || ok && (!strings.Contains(r.Error(), "is a link") || r.Hint == "") {
+			if r, ok := errors.AsType[*Refusal](err); refused != ok || ok && (!strings.Contains(r.Error(), "is a symbolic link") || r.Hint == "") {
 				t.Errorf("%q, %v, want it refused: %v", real, err, refused)
 			}
 			want, _ := filepath.EvalSymlinks(filepath.Join(top, path))
@@ -126,10 +126,10 @@ func TestReplacedPathIsCheckedAgain(t *testing.T) {
 		{"made again", again, nil, ""},
 		{"made again, beside another's", again, []string{"p/su", "p/sub", "p/sub/x"}, ""},
 		{"made again, within another's", again, []string{"x", "p"}, "boxes can write"},
-		{"a link", link, nil, "is a link now"},
+		{"a link", link, nil, "is now a symbolic link"},
 		{"a link above", func(dir string) error {
 			return errors.Join(os.Rename(filepath.Dir(dir), filepath.Dir(dir)+"2"), os.Symlink(filepath.Dir(dir)+"2", filepath.Dir(dir)))
-		}, nil, "is a link now"},
+		}, nil, "is now a symbolic link"},
 		{"a file", func(dir string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) }, nil, "not a directory"},
 		{"gone", os.Remove, nil, "no such file"},
 	} {
@@ -160,7 +160,7 @@ func TestReplacedPathIsCheckedAgain(t *testing.T) {
 			}
 		})
 	}
-	if _, err := new(Guard).Open(lay(t), none); err == nil || !strings.Contains(err.Error(), "not admitted") {
+	if _, err := new(Guard).Open(lay(t), none); err == nil || !strings.Contains(err.Error(), "was not in the configuration") {
 		t.Errorf("a path that was not admitted: %v", err)
 	}
 }
@@ -221,7 +221,7 @@ func TestOverlappingPathsAreRefused(t *testing.T) {
 		{"in a mount that is only read", at{"ws", rw}, []at{{"a", ro}, {"a/in", ro}}, ""},
 		{"one at two places", at{"ws", rw}, []at{{"a", rw}, {"a", rw}}, ""},
 		{"one at two places, once to read", at{"ws", rw}, []at{{"a", rw}, {"a", ro}}, "it lies in"},
-		{"over a link in the workspace", at{"ws", rw}, []at{{"ws/link", ro}}, "is a link"},
+		{"over a link in the workspace", at{"ws", rw}, []at{{"ws/link", ro}}, "is a symbolic link"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			top := lay(t, "ws/in/", "ws2/", "a/in/", "b/", "ws/link -> ../a")
