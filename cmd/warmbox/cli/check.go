@@ -20,7 +20,11 @@ import (
 func (c *Config) check() error {
 	for _, r := range slices.Concat(c.rules(), c.summaryRules(), c.httpRules()) {
 		if r.err != nil {
-			return fmt.Errorf("%s: %w", c.origin[r.key], r.err)
+			err := fmt.Errorf("%s: %w", c.origin[r.key], r.err)
+			if c.fromFile(r.key) {
+				return &fileError{err}
+			}
+			return err
 		}
 	}
 	return nil

@@ -54,7 +54,8 @@ func (c *Call) run(ctx context.Context, args []string) error {
 	}
 	c.Given = given
 	if c.Config, err = load(given); err != nil {
-		return Usagef("%v", err)
+		_, inFile := errors.AsType[*fileError](err)
+		return &usageError{text: err.Error(), inFile: inFile}
 	}
 	closeLog, err := c.openLog()
 	if err != nil {

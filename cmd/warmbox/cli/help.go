@@ -104,17 +104,30 @@ func (c *Call) writeOwnFlags(b *bytes.Buffer) {
 func (c *Call) writeSettings(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\nSettings. A flag overrides the environment variable, which overrides the configuration file:\n\n")
 	writeFlag(b, configFlag, "FILE", "the configuration file ("+envPrefix+"CONFIG); if not given, config.toml in the user's warmbox configuration directory, if it exists")
+	var tables []setting
 	for _, s := range c.settings() {
+		if s.isTable() {
+			tables = append(tables, s)
+			continue
+		}
 		from := s.env
 		if s.def != "" && s.arg != "" {
 			from = "default " + s.def + "; " + from
 		}
 		writeFlag(b, s.flag, s.arg, s.help+" ("+from+")")
 	}
+	b.WriteString("\nSettings that are tables. They have no flag and no environment variable: set them in the configuration file:\n\n")
+	for _, s := range tables {
+		writeEntry(b, s.key, s.help)
+	}
 }
 
 // writeFlag puts the help under the flag, as package flag does: many sentences
 // are too long for the same line.
 func writeFlag(b *bytes.Buffer, name, arg, help string) {
-	fmt.Fprintf(b, "  %s\n        %s\n", strings.TrimSpace("--"+name+" "+arg), help)
+	writeEntry(b, strings.TrimSpace("--"+name+" "+arg), help)
+}
+
+func writeEntry(b *bytes.Buffer, name, help string) {
+	fmt.Fprintf(b, "  %s\n        %s\n", name, help)
 }

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -41,7 +42,7 @@ func load(flags map[string]string) (*Config, error) {
 		}
 	}
 	if err := c.loadFile(flags[configFlag]); err != nil {
-		return nil, err
+		return nil, &fileError{err}
 	}
 	for _, s := range c.table() {
 		if err := c.override(s, flags); err != nil {
@@ -105,7 +106,7 @@ func (c *Config) loadFile(name string) error {
 func (c *Config) decode(text string) error {
 	md, err := toml.Decode(text, &c.settings)
 	if err != nil {
-		return c.undecoded(err)
+		return c.undecoded(text, err)
 	}
 	// The decoder ignores the case of a key, so one setting could have two keys.
 	known := c.keys()
@@ -116,11 +117,21 @@ func (c *Config) decode(text string) error {
 	}
 	for _, s := range c.table() {
 		if md.IsDefined(strings.Split(s.key, ".")...) {
-			c.origin[s.key] = s.key + " in " + c.file
+			c.origin[s.key] = c.fileOrigin(s.key)
 		}
 	}
 	return nil
 }
+
+func (c *Config) fileOrigin(key string) string { return key + " in " + c.file }
+
+// fromFile reports whether the value of a setting is the one in the configuration file.
+func (c *Config) fromFile(key string) bool { return c.file != "" && c.origin[key] == c.fileOrigin(key) }
+
+// A fileError is a mistake in the configuration file.
+type fileError struct{ error }
+
+func (e *fileError) Unwrap() error { return e.error }
 
 // kinds describe values in the file, by the decoder's names of types.
 var kinds = map[string]string{
@@ -132,7 +143,7 @@ var kinds = map[string]string{
 var decoderError = regexp.MustCompile(`^toml: line (\d+)(?: \(last key "(.*)"\))?: (?s:(.*))$`)
 
 // undecoded rewords an error of the decoder, which names types of Go.
-func (c *Config) undecoded(err error) error {
+func (c *Config) undecoded(text string, err error) error {
 	match := decoderError.FindStringSubmatch(err.Error())
 	if match == nil {
 		return fmt.Errorf("%s: %w", c.file, err)
@@ -141,6 +152,8 @@ func (c *Config) undecoded(err error) error {
 	at := c.file + ", line " + line
 	_, kind, wrong := strings.Cut(why, "; destination has type ")
 	switch {
+	case syntaxError.MatchString(why):
+		return fmt.Errorf("%s: %s", at, explain(text, line, why))
 	case wrong && c.isList(key):
 		return fmt.Errorf("%s: %s must be a list such as [\"a\", \"b\"]", at, key)
 	case wrong && kinds[kind] != "":
@@ -151,6 +164,26 @@ func (c *Config) undecoded(err error) error {
 		at += ", at " + key
 	}
 	return fmt.Errorf("%s: %s", at, why)
+}
+
+// syntaxError matches what the decoder says of a value that lacks its quotes, among others.
+var syntaxError = regexp.MustCompile(`^expected (a top-level item to end with|value but found) `)
+
+// bare matches a line with a value that is not quoted.
+var bare = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)\s*=\s*([^\s"'\[{#][^"'#]*?)\s*(#.*)?$`)
+
+// explain rewords an error in the syntax of a line.
+func explain(text, line, why string) string {
+	n, _ := strconv.Atoi(line)
+	lines := strings.Split(text, "\n")
+	if n < 1 || n > len(lines) {
+		return why
+	}
+	match := bare.FindStringSubmatch(lines[n-1])
+	if match == nil {
+		return why
+	}
+	return fmt.Sprintf(`the value of %s is not valid without quotes; text, sizes and durations are quoted, such as "bridge", "2g" and "10m"`, match[1]) // a value may be a secret
 }
 
 func (c *Config) isList(key string) bool {

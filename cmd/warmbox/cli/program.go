@@ -129,6 +129,7 @@ func (e *codeError) Unwrap() error { return e.cause }
 type usageError struct {
 	text    string
 	command string // the one whose help is suggested
+	inFile  bool   // the mistake is in the configuration file, so the example file is suggested
 }
 
 func (e *usageError) Error() string { return e.text }
@@ -157,7 +158,11 @@ func (p Program) report(stderr io.Writer, err error) int {
 	}
 	if e, ok := errors.AsType[*usageError](err); ok {
 		code = exitUsage
-		fmt.Fprintln(stderr, strings.TrimSpace("Try: "+p.Name+" help "+e.command))
+		try := strings.TrimSpace("help " + e.command)
+		if e.inFile {
+			try = "config"
+		}
+		fmt.Fprintln(stderr, "Try: "+p.Name+" "+try)
 	}
 	return code
 }

@@ -22,9 +22,9 @@ type settings struct {
 
 	AuditFile string `toml:"audit_file" arg:"FILE" help:"audit file, to which a line of JSON is appended when a box or a command starts or ends; if not set, no audit"`
 
-	Env map[string]string `toml:"env" arg:"TABLE" help:"variables for every command; only in the configuration file"`
+	Env map[string]string `toml:"env" arg:"TABLE" help:"environment variables for every command"`
 
-	Mounts []mountSetting `toml:"mounts" arg:"TABLES" help:"more files and directories of this machine that boxes see, each with source, target and mode (ro or rw); only in the configuration file"`
+	Mounts []mountSetting `toml:"mounts" arg:"TABLES" help:"more files and directories of this machine that boxes see, each with source, target and mode (ro or rw)"`
 
 	Docker struct {
 		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if not set, warmbox tries the usual places"`
@@ -37,7 +37,7 @@ type settings struct {
 	} `toml:"images"`
 
 	Pool struct {
-		Warm        int      `toml:"warm" default:"1" help:"how many idle boxes the pool holds, from the first client on; 0: no pool"`
+		Warm        int      `toml:"warm" default:"1" help:"how many idle boxes of the default image the pool holds; the pool is filled when the first client sends its first message; 0: no pool"`
 		Images      []string `toml:"images" help:"images besides the default image; the pool also holds that many boxes of each"`
 		Max         int      `toml:"max" default:"8" help:"maximum number of boxes in the pool, after a burst of starts"`
 		IdleTimeout duration `toml:"idle_timeout" default:"30m" help:"after this time in which no call started a box and no client connected, the boxes in the pool are removed; 0: never"`
@@ -60,8 +60,8 @@ type settings struct {
 		Allow    []string            `toml:"allow" flag:"exec-whitelist" help:"allowlist: the only commands that may run, by their first words, such as go test,ls; default stands for a list of usual commands; if not set, all commands may run"`
 		Deny     []string            `toml:"deny" help:"commands that may not run although the allowlist allows them"`
 		OnDeny   string              `toml:"on_deny" default:"deny" arg:"MODE" help:"what happens to a command that is not on the allowlist: deny, or ask the user for approval, if the client supports that"`
-		Release  []string            `toml:"release" arg:"NAMES" help:"variables that commands may set although they can choose which code runs, such as GOFLAGS"`
-		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"for entries of the two lists, example commands that warmbox checks at its start; only in the configuration file"`
+		Release  []string            `toml:"release" arg:"NAMES" help:"if commands are checked against a list: variables that they may set although these can choose which code runs, such as GOFLAGS"`
+		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"example commands for entries of commands.allow and commands.deny; warmbox checks at its start that an entry of allow allows its examples, and that an entry of deny denies them"`
 	} `toml:"commands"`
 
 	Output struct {
@@ -73,7 +73,7 @@ type settings struct {
 	Summary struct {
 		Provider   string   `toml:"provider" default:"builtin" arg:"NAME" help:"what summarises long output: builtin, anthropic, openai (or a server with its API), command, client or none"`
 		Model      string   `toml:"model" arg:"NAME" help:"name of the model, for anthropic or openai"`
-		BaseURL    string   `toml:"base_url" arg:"URL" help:"URL of the API, for anthropic or openai, such as http://localhost:11434/v1; if not set, the provider's own"`
+		BaseURL    string   `toml:"base_url" arg:"URL" help:"URL of the API, for the providers anthropic and openai; if not set, that provider's official URL; for Ollama, the provider openai with http://localhost:11434/v1"`
 		APIKeyEnv  string   `toml:"api_key_env" arg:"NAME" help:"name of the environment variable that holds the provider's API key"`
 		APIKeyFile string   `toml:"api_key_file" arg:"FILE" help:"file with the provider's API key; only you may be able to read it"`
 		Command    []string `toml:"command" help:"for the provider command: a program and its arguments; it reads the prompt and prints the summary"`
@@ -93,7 +93,7 @@ type settings struct {
 	} `toml:"log"`
 
 	Secrets struct {
-		Give map[string]string `toml:"give" arg:"TABLE" help:"variables with secrets for every command, masked in replies, with the source of each value: env:NAME or file:PATH; only in the configuration file"`
+		Give map[string]string `toml:"give" arg:"TABLE" help:"secrets that every command gets as environment variables, each with the source of its value: env:NAME or file:PATH; replies show the values masked"`
 		Env  []string          `toml:"env" arg:"NAMES" help:"environment variables of warmbox whose values are masked in replies; well-known forms of keys are always masked"`
 	} `toml:"secrets"`
 
@@ -118,7 +118,7 @@ type BoxSettings struct {
 	Workspace      string   `toml:"workspace" arg:"DIR" help:"directory of this machine that boxes see as /workspace; if not set, each box gets its own"`
 	WorkspaceMode  string   `toml:"workspace_mode" default:"rw" arg:"MODE" help:"access of boxes to the workspace: ro (read-only) or rw"`
 	WorkspaceRoots []string `toml:"workspace_roots" arg:"DIRS" help:"the workspace must lie in one of these directories; if not set, in any except those of the system, a home directory itself, and warmbox's own"`
-	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"paths of the workspace that commands cannot change, because this machine may run them later; with them, everything from which git reads what it executes; !PATH is not protected"`
+	Protect        []string `toml:"protect" default:".git/hooks,.git/config,.git/config.worktree,.git/commondir,.husky,.vscode,.idea,.cursor,.claude,.mcp.json,.envrc,.bashrc,.bash_profile,.profile,.zshrc,.zshenv" arg:"PATHS" help:"paths of the workspace that commands cannot change, because this machine may run them later; unless the list is empty, also the files that tell git which programs to run; !PATH is not protected"`
 	MinFree        size     `toml:"min_free" default:"1g" help:"disk space that commands must leave free, at most a twentieth of the disk; if less is free, commands are killed; 0: no limit"`
 	User           string   `toml:"user" arg:"UID:GID" help:"user that commands run as; if not set, the owner of the workspace, or 1000:1000 if the owner is root"`
 	Seccomp        string   `toml:"seccomp" arg:"FILE" help:"file with a seccomp profile, which says what system calls boxes may make, or engine for the engine's own profile; if not set, warmbox's own profile"`
@@ -128,7 +128,7 @@ type BoxSettings struct {
 	MaxBoxes       int      `toml:"max_boxes" default:"16" help:"maximum number of boxes that run at the same time, for all clients together"`
 	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"a box is stopped after this time without a call and without a running process; 0: never"`
 	KeepFor        duration `toml:"keep_for" default:"24h" help:"how long a persistent box may be detached (without a server) or idle before it is stopped"`
-	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"what happens when a call needs a box and max_boxes of them run: refuse, or evict the box that has been idle for longest"`
+	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"what happens when a call needs a new box while max_boxes boxes run: refuse (return an error), or evict the box that has been idle for longest"`
 }
 
 // A setting is one field of settings.
@@ -177,6 +177,15 @@ func row(key string, tag reflect.StructTag, to any) setting {
 	}
 	s.env = envPrefix + variable(s.flag)
 	return s
+}
+
+// isTable reports whether a setting can be set only in the configuration file.
+func (s setting) isTable() bool {
+	switch s.to.(type) {
+	case *map[string]string, *map[string][]string, *[]mountSetting:
+		return true
+	}
+	return false
 }
 
 // keyFlag derives a flag from a key.
