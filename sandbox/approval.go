@@ -61,8 +61,8 @@ func (b *Box) authorize(ctx context.Context, c *Command) error {
 // and whether a user may approve it nevertheless.
 func (b *Box) judge(c Command) (denied error, approvable bool) {
 	if c.Shell != "" && !b.commands.Unlimited() {
-		return Errorf(ExecValidation, "Leave shell out.",
-			"named shells are turned off, since commands are checked against a list: the state of a shell could run other commands"), false
+		return Errorf(ExecValidation, "Leave shell out; set variables with env and the directory with workdir.",
+			"named shells are turned off, since commands are checked against a list: a function, an alias or a PATH that an earlier command left in the shell could make an allowed command run another one"), false
 	}
 	v := b.commands.Judge(c.Cmd, c.Env)
 	return denial(v.Denial), v.Approvable

@@ -70,7 +70,7 @@ func (m *Manager) Run(owner Owner, id string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, Errorf(ExecNotFound, "To read its output and its end, call logs with this execId.", "command %s has ended", record.ID)
+	return nil, Errorf(ExecNotFound, "To read its output and how it ended, call logs with this execId.", "command %s has ended", record.ID)
 }
 
 // recorded makes a record from a log. An earlier server may have written it.

@@ -51,7 +51,18 @@ func (h *httpHandler) routes() http.Handler {
 		mux.Handle("/sse", h.checked(h.serveSSE))
 		mux.Handle("/message", h.checked(h.serveMessage))
 	}
+	mux.HandleFunc("/healthz", onlyGet)
+	mux.HandleFunc("/metrics", onlyGet)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not found; MCP is served at /mcp", http.StatusNotFound)
+	})
 	return mux
+}
+
+// onlyGet refuses the other methods, as the mux does where no pattern matches.
+func onlyGet(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Allow", "GET, HEAD")
+	http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 }
 
 // serveMetrics serves the metrics to every principal. Only sums include the calls of others.

@@ -155,6 +155,8 @@ func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 		{"unknown session to end", "DELETE", "/mcp", "", with(authorized, "Mcp-Session-Id", "nosuch"), 404},
 		{"unknown stream", "POST", "/message?sessionId=nosuch", ping, authorized, 404},
 		{"unknown path", "POST", "/", ping, mine, 404},
+		{"metrics by POST", "POST", "/metrics", ping, mine, 405},
+		{"health by POST", "POST", "/healthz", ping, mine, 405},
 		{"no JSON", "POST", "/mcp", "no", mine, 400},
 		{"deep", "POST", "/mcp", strings.Repeat("[", 1_000_000), mine, 400},
 		{"deep parameters", "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + deep + `}`, mine, 400},
@@ -179,6 +181,9 @@ func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 			}
 			if resp.StatusCode == 405 && resp.Header.Get("Allow") == "" {
 				t.Error("no Allow")
+			}
+			if test.path == "/" && !strings.Contains(body, "/mcp") {
+				t.Errorf("%q does not name /mcp", body)
 			}
 			if acao := resp.Header.Get("Access-Control-Allow-Origin"); acao == "*" || strings.Contains(acao, "evil") {
 				t.Errorf("Access-Control-Allow-Origin: %q", acao)

@@ -149,9 +149,9 @@ func unknown(tool, name string, params []param) error {
 	for _, p := range params {
 		names = append(names, p.name)
 	}
-	hint := "Its arguments: " + strings.Join(names, ", ") + "."
+	hint := "The arguments of " + tool + ": " + strings.Join(names, ", ") + "."
 	if len(names) == 0 {
-		hint = "It takes none."
+		hint = tool + " takes no arguments."
 	} else if near := nearest(name, names); near != "" {
 		hint = fmt.Sprintf("Did you mean %q? %s", near, hint)
 	}

@@ -88,7 +88,7 @@ func TestLogsErrorsSayWhatToTry(t *testing.T) {
 	}
 	list := callTool(t, c, "list", `{"all":true}`)
 	list.has(t, map[string]any{"code": "INVALID_ARGUMENT"})
-	list.says(t, `list has no argument "all"`, "It takes none.")
+	list.says(t, `list has no argument "all"`, "list takes no arguments.")
 }
 
 var long5 = strings.Repeat("x", maxPattern+1)

@@ -36,7 +36,7 @@ func (g *Guard) forbidden(path string) string {
 	case g.Home == "":
 		return ""
 	case below(path, Real(g.Home)):
-		return "your home directory is in it, with your keys"
+		return "it is your home directory, or contains it, with your keys"
 	case slices.ContainsFunc(homeTrees, func(tree string) bool { return inTree(filepath.Join(g.Home, tree), path) }):
 		return "it holds keys or an engine's sockets"
 	}

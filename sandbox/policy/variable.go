@@ -74,7 +74,7 @@ func (r *rules) variable(s setting) error {
 	case kind == "" && !s.exported && isScripts(s.name), kind == "" && ownName.MatchString(s.name) && s.name != "histchars":
 		kind = "any"
 	case kind == "":
-		return denied("Leave it out, or choose a name of only lower-case letters for a variable of your own. The owner of the server can allow any variable with [commands] release.",
+		return denied("Leave it out. A variable of your own may have a name of only lower-case letters, since hardly any program reads such a variable. The owner of the server can allow any variable with [commands] release.",
 			"the variable %s must not be set: it is not known to be harmless, and could make a command run other code", s.name)
 	}
 	if kind != "any" && !(s.known && harmlessValue(kind, s.value)) {

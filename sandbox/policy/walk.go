@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,6 +68,9 @@ func (k *checker) unparsed(err error) error {
 	}
 	if k.lang == syntax.LangPOSIX {
 		return denied(useSimple, "the command is not allowed, since POSIX shells cannot parse it: %v", err)
+	}
+	if e, ok := errors.AsType[syntax.ParseError](err); ok { // a mistake, so no other construct would help
+		return denied("", "the command cannot be parsed: line %d, column %d: %s", e.Pos.Line(), e.Pos.Col(), e.Text)
 	}
 	return denied(useSimple, "the command cannot be parsed: %v", err)
 }
