@@ -49,7 +49,8 @@ type Concurrent struct {
 	Ratio     float64 `json:"ratio"` // to as many local callers
 }
 
-// A Flow is one bulk output, until its last byte is in a file.
+// A Flow is a measurement of one way to run a command with a large output. The time ends
+// when the last byte of the output is in a file.
 type Flow struct {
 	Way    string  `json:"way"`
 	Bytes  int     `json:"bytes"`

@@ -55,8 +55,9 @@ type diskWatch struct {
 	low   atomic.Pointer[shortage] // that the last measurement found, nil for none; before the first, any
 }
 
-// fillable lists directories of this machine on whose disks a box can write. A
-// box of another machine has none: its backend would name no workspace here.
+// fillable returns the directories of this machine to which a box can write: the
+// workspace and the writable mounts. The box can fill their disks. A box on another
+// machine has none: its backend names no workspace here.
 func fillable(spec Spec, place Place) (dirs []string) {
 	if place.Workspace == "" {
 		return nil

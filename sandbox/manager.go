@@ -255,8 +255,8 @@ func (m *Manager) launchSpare(ctx context.Context, image string) (*spareBox, err
 	return spare, err
 }
 
-// begun returns how many commands have begun, or unsettled where anything of them may
-// go on.
+// begun returns how many commands have begun, or unsettled while one of them, or a process
+// that it left behind, may still run.
 func (m *Manager) begun() int64 {
 	n := m.activity.begun.Load()
 	if m.boxes.busy() || m.activity.left.Load() {

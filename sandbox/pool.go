@@ -87,12 +87,13 @@ type spareBox struct {
 	*Box
 	image     string                 // as its Spec has it
 	workspace os.FileInfo            // that was there when it started; nil for a workspace of its own
-	begun     int64                  // commands that had begun when its workspace was scanned; unsettled where one of them may have gone on
+	begun     int64                  // number of commands that had begun when its workspace was scanned, or unsettled
 	before    map[string]fs.FileInfo // what was at its protected paths then
 	claimed   chan struct{}          // closed when it has left the pool
 }
 
-// unsettled is no number of commands.
+// unsettled takes the place of a number of commands that have begun while one of them, or
+// a process that it left behind, may still run and change the workspace.
 const unsettled = -1
 
 // hasWorkspace reports whether the box has what lies at a path now. A directory

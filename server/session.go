@@ -17,7 +17,8 @@ const (
 	// hang can still send others.
 	maxWaiting = 90
 
-	// maxCalls is how many calls of one session may run. Calls of stop do not count.
+	// maxCalls is how many calls of one session may run at the same time. Calls of stop
+	// do not count.
 	maxCalls = 98
 
 	// idleTimeout is how long a session exists without a call. Most clients exit

@@ -4,8 +4,8 @@ package shellquote
 
 import "strings"
 
-// plain are the bytes that a shell takes literally. A word of these alone is not
-// quoted, so that messages and logs stay readable.
+// plain has the bytes that a shell takes literally. A word that has only these bytes is
+// not quoted, so that messages and logs stay readable.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,"
 
 // Word quotes one word.

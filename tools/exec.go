@@ -23,7 +23,7 @@ const (
 	// maxTimeout is the longest timeout of a command: enough for a night's work.
 	maxTimeout = 24 * time.Hour
 
-	// maxWorkdir is the longest path of Linux.
+	// maxWorkdir is the maximum length of a path on Linux, in bytes (PATH_MAX).
 	maxWorkdir = 4096
 
 	// killWait is how long a cancelled call waits for its command to die. The

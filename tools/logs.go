@@ -40,7 +40,8 @@ const (
 	// waited for, so that a burst of output is one reply.
 	burst = 200 * time.Millisecond
 
-	// foreignPoll is how often a log is read that another process writes.
+	// foreignPoll is the interval at which a waiting call reads a log again while another
+	// process writes to it.
 	foreignPoll = time.Second
 )
 

@@ -41,7 +41,7 @@ func (l limits) lowered(before limits) string {
 // allows that to every process of the same user id; the box's own seccomp profile does
 // not. With another profile the limits are checked before a start, since what starts
 // inherits them, and before a scan for leftover processes, which needs descriptors. A
-// lowered limit cannot be raised again. The caller does not hold the lock.
+// lowered limit cannot be raised again. The caller must not hold the lock of a.procs.
 func (a *Agent) checkLimits() {
 	if a.domains.sealed {
 		return

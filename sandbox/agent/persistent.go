@@ -28,7 +28,8 @@ const (
 	readRestTime = time.Second
 )
 
-// A persistence lets runs outlive their host. All their output goes through its ring. One
+// A persistence is the state of a persistent box, whose runs continue after the server
+// that started them (the host) has ended. All their output goes through its ring. One
 // goroutine sends it from there to the attached host, and the next host gets the end of
 // it again. Commands wait for an attached host as in a box that is not persistent. While
 // none is attached, new output overwrites the oldest.

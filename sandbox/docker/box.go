@@ -181,8 +181,8 @@ func (b *box) closeStream() {
 	}
 }
 
-// removeContainer has the engine kill and remove the container. It does not ask the
-// agent, which it cannot trust any more.
+// removeContainer has the engine kill and remove the container. It sends the agent no
+// request to end, since a command may have compromised the agent.
 func (b *box) removeContainer(ctx context.Context) error {
 	if b.container == "" {
 		return nil

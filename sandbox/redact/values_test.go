@@ -49,7 +49,7 @@ func lowerHex(s string) string {
 	return string(b)
 }
 
-// bash returns the output of a bash script for a value.
+// bash returns the output of a bash script that has the value v in its variable V.
 func bash(t *testing.T, locale, script, v string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", script)

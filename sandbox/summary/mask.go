@@ -84,7 +84,7 @@ func (m masker) hiddenEnd(text string) int {
 	return len(text) - n
 }
 
-// maxMask is longer than any mask.
+// maxMask is more bytes than the text has that replaces a secret, such as ‹github token›.
 const maxMask = 40
 
 // maskEnd returns the length of the mask at the beginning of a text, or 0.

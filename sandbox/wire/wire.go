@@ -72,9 +72,9 @@
 // directory, variables, functions and options with which the last command of that name
 // ended. The host starts a command of a name only after the last one has ended. Each is
 // still a run of its own with its own shell process: a named shell is a state that is
-// kept between runs, and "shell" in Exit says what became of it. The agent does not
-// report the end of a forgotten run, so it refuses (Refused) a Start that follows one too
-// soon.
+// kept between runs, and "shell" in Exit says what became of it. After a
+// Forget the agent does not report the end of the run, so it answers Refused to a Start
+// with the name of that run's shell until the run has ended.
 //
 // A Look names paths in the box. The Seen that answers it gives the file at each path by
 // device and inode, with links followed. So the host can check that the box has the files
