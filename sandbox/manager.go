@@ -127,7 +127,8 @@ func (m *Manager) start(ctx context.Context, owner Owner, req Request, spec Spec
 		owner = owner.all()
 	}
 	box := m.claimSpare(ctx, req)
-	if box != nil {
+	spare := box != nil
+	if spare {
 		box.assign(req.Name, owner)
 	} else {
 		var err error
@@ -140,7 +141,9 @@ func (m *Manager) start(ctx context.Context, owner Owner, req Request, spec Spec
 		m.tasks.fork(box.end)
 		return nil, err
 	}
-	m.pool.started()
+	if !spare { // which started earlier, and says nothing about now
+		m.pool.started()
+	}
 	m.watch(box)
 	return box, nil
 }

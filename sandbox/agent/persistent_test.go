@@ -214,9 +214,9 @@ func TestReattachReportsDroppedOutput(t *testing.T) {
 	k.leave(h)
 	k.awaitFile("done")
 	h, list := k.host()
-	total := list[0].Bytes
-	if total != 6+8*lines {
-		t.Errorf("%d bytes, not %d", total, 6+8*lines)
+	const total = 6 + 8*lines
+	if n := list[0].Bytes; n < total-1<<20 || n > total { // the agent may have to read the rest of the pipe
+		t.Errorf("%d bytes, not %d", n, total)
 	}
 	h.resume(run, 6)
 	h.sendJSON(wire.Kill, run, wire.KillBody{})
