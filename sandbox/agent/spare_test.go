@@ -193,7 +193,7 @@ var boxDiffers = regexp.MustCompile(`^ulimit|/limits`)
 // timed matches commands whose output depends on time, so they are tried again: bash
 // reports a background job unless that ended before the wait, and a process may grow a
 // second older before ps reads its age.
-var timed = regexp.MustCompile(`& wait|etimes`)
+var timed = regexp.MustCompile(`& wait|etimes|stat=`)
 
 // A command has the same outcome on a spare shell, in a new shell of the agent and in a
 // bash without an agent, but for the listed differences.
