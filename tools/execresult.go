@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,22 +18,8 @@ const (
 	execTimeout = "EXEC_TIMEOUT"
 )
 
-const (
-	// maxResult bounds a result as JSON, both forms together. Hosts refuse or cut
-	// larger ones.
-	maxResult = 200 << 10
-
-	// envelope is the size of the protocol's own parts, a link and the hint to the
-	// rest of the output.
-	envelope = 1 << 10
-
-	// surelyFits is an amount of output that fits whatever it consists of: "<" is
-	// written as \u003c, six bytes, in both forms.
-	surelyFits = 15_000
-
-	// maxLeftover is how many processes a result names. LeftoverCount counts all.
-	maxLeftover = 10
-)
+// maxLeftover is how many processes a result names. LeftoverCount counts all.
+const maxLeftover = 10
 
 // ExecResult says how a command ended. Status, ExitCode and Signal come from the kernel.
 type ExecResult struct {
@@ -62,19 +47,6 @@ type ExecResult struct {
 	// logged is the number of lines in the log before the output was read, so that a
 	// client that goes on reading there misses no line.
 	logged int64
-}
-
-// ShownOutput is what a result shows of the output of a command, made inert, and how much it
-// omits.
-type ShownOutput struct {
-	Truncated    bool   `json:"truncated"`
-	OmittedBytes int64  `json:"omittedBytes,omitempty"` // of both streams
-	OmittedLines int64  `json:"omittedLines,omitempty"`
-	Stdout       string `json:"stdout"`
-	Stderr       string `json:"stderr"`
-
-	lines int64 // of both streams
-	shown int64 // bytes of both streams, before they were made inert
 }
 
 // LogGap says that the raw log is not complete.
@@ -133,64 +105,6 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) Exe
 func (r *ExecResult) hint(sentences ...string) {
 	for _, s := range sentences {
 		r.Hint = strings.TrimSpace(r.Hint + " " + s)
-	}
-}
-
-// readOn says how to read the output that the result does not show.
-func (r *ExecResult) readOn() string {
-	switch {
-	case r.LogPath == "":
-		return ""
-	case r.Status == sandbox.Running:
-		next := r.logged + 1
-		if midLine(r.Stdout) || midLine(r.Stderr) {
-			next = max(1, r.logged)
-		}
-		return fmt.Sprintf(`Follow it with logs {"execId": %q, "fromLine": %d, "waitSeconds": 45}.`, r.ExecID, next)
-	case r.Truncated:
-		return fmt.Sprintf(`Read the rest with logs {"execId": %q, "fromLine": 1}, or search it with grep.`, r.ExecID)
-	}
-	return ""
-}
-
-// midLine reports whether a text ends within a line.
-func midLine(text string) bool { return text != "" && !strings.HasSuffix(text, "\n") }
-
-// fit shows output within limits. If the result is too large as JSON, it shows less: first in
-// proportion, and if the rest has more escapes than the whole, surelyFits.
-func (r *ExecResult) fit(output func(excerpt.Limits) (stdout, stderr excerpt.Excerpt), l excerpt.Limits) {
-	r.show(output(l))
-	if r.shown <= surelyFits {
-		return
-	}
-	const room = maxResult - envelope
-	size := r.size()
-	for _, n := range []int{int(r.shown) * (room - envelope) / size, surelyFits} {
-		if size <= room {
-			return
-		}
-		r.show(output(excerpt.Limits{Whole: n, Cut: n}))
-		size = r.size()
-	}
-}
-
-// size returns the size of both forms as JSON.
-func (r *ExecResult) size() int {
-	structured, _ := json.Marshal(r)
-	text, _ := json.Marshal(r.Text())
-	return len(structured) + len(text)
-}
-
-// show sets the output that the result shows.
-func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
-	r.Stdout, r.Stderr = stdout.Text, stderr.Text
-	r.lines = stdout.Lines + stderr.Lines
-	r.OmittedBytes = stdout.OmittedBytes + stderr.OmittedBytes
-	r.OmittedLines = stdout.OmittedLines + stderr.OmittedLines
-	r.Truncated = r.OmittedBytes > 0
-	r.shown = stdout.Bytes + stderr.Bytes - r.OmittedBytes
-	if !r.digested {
-		r.Summary = r.shortSummary()
 	}
 }
 
@@ -302,109 +216,4 @@ func (r ExecResult) section(b *strings.Builder, name, text string) {
 	lines := int64(strings.Count(text, "\n") + len(end))
 	fmt.Fprintf(b, "--- %s of %s: the next %s, %s ---\n%s%s", name, r.ExecID,
 		excerpt.Count(lines, "line"), excerpt.Count(int64(len(text)), "byte"), text, end)
-}
-
-// execHints are the sentences of a hint about a command.
-func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []string {
-	var list []string
-	switch exit.Status {
-	case sandbox.Running:
-		if exit.Err != nil {
-			list = append(list, lostHint(exit.Err))
-		}
-		list = append(list, runningHint(run.Command.Timeout))
-	case sandbox.TimedOut:
-		list = append(list, fmt.Sprintf("After %s the command was killed, with every process that it had started. Give a larger timeoutSeconds, or let the command do less at once.", took(run.Command.Timeout)))
-	case sandbox.Killed:
-		list = append(list, killedHint(ctx, run.Box, exit.Err))
-	case sandbox.Lost:
-		list = append(list, lostHint(exit.Err))
-	case sandbox.Exited:
-		if exit.Code == 127 {
-			list = append(list, missingHint(run.Box.Place.Image))
-		}
-	}
-	list = append(list, memoryHint(exit)...)
-	if n := len(exit.Leftover) + exit.More; n > 0 {
-		list = append(list, leftoverHint(n))
-	}
-	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
-}
-
-// memoryHint reports a process that the kernel killed. The kernel counts those of a container,
-// so the hint does not say whose process it was.
-func memoryHint(exit sandbox.Exit) []string {
-	kill := exit.MemoryKill
-	if kill == nil {
-		return nil
-	}
-	list := []string{"While the command ran, the kernel killed a process of this container because memory was short."}
-	switch {
-	case kill.Shared:
-		list = append(list, "Other commands ran there at the same time: the process may have been theirs.")
-	case exit.Status == sandbox.Exited:
-		list = append(list, "The command succeeded all the same: check whether its result is complete.")
-	}
-	limit := "its limit"
-	if kill.Limit > 0 {
-		limit = "its limit of " + memory(kill.Limit)
-	}
-	return append(list, fmt.Sprintf("Use less, e.g. fewer parallel jobs, or have the owner raise %s (--exec-memory, or memory under [exec]).", limit))
-}
-
-// memory renders a memory limit in the units of the setting.
-func memory(n int64) string {
-	if n >= 1<<30 {
-		return strconv.FormatFloat(float64(n)/(1<<30), 'g', 3, 64) + " GB"
-	}
-	return strconv.FormatFloat(float64(n)/(1<<20), 'g', 4, 64) + " MB"
-}
-
-// shellHint reports a named shell whose state is not that which the command left.
-func shellHint(name, fate string) []string {
-	switch fate {
-	case sandbox.ShellKept:
-		return []string{fmt.Sprintf("The shell %q has the same state as before this command. The state after it was not saved: the command was killed, it replaced the shell (exec), or the box has no room for the state (df /dev/shm).", name)}
-	case sandbox.ShellLost:
-		return []string{fmt.Sprintf("The state of the shell %q is lost: its directory, variables and functions.", name)}
-	}
-	return nil
-}
-
-func runningHint(timeout time.Duration) string {
-	if timeout == 0 {
-		return "The command continues until it ends, or until stop with its execId ends it."
-	}
-	return fmt.Sprintf("The command was not killed: it continues until it ends, at most %s in all (timeoutSeconds).", took(timeout))
-}
-
-func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
-	switch {
-	case why != nil:
-		return lostHint(why)
-	case ctx.Err() != nil:
-		return "The call was cancelled, so the command was killed, with every process that it had started."
-	case box.Gone() != nil:
-		return "Its container was stopped."
-	}
-	return "The command was stopped, with every process that it had started."
-}
-
-func lostHint(err error) string {
-	f := FailureOf(err)
-	return strings.TrimSpace(strings.TrimSuffix(f.Error, ".") + ". " + f.Hint)
-}
-
-func missingHint(image string) string {
-	if image == "" {
-		return "Exit code 127 mostly means that the command was not found in the PATH."
-	}
-	return fmt.Sprintf("Exit code 127 mostly means that the image %s does not have the command. Do without it, start a container with another image, or have the owner set another default (--image, or default under [images]).", image)
-}
-
-func leftoverHint(n int) string {
-	if n == 1 {
-		return "1 process that the command started is still running, and its output is added to the log; stop with this execId ends the process."
-	}
-	return fmt.Sprintf("%d processes that the command started are still running, and their output is added to the log; stop with this execId ends them.", n)
 }

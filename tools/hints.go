@@ -1,0 +1,116 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// execHints are the sentences of a hint about a command.
+func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []string {
+	var list []string
+	switch exit.Status {
+	case sandbox.Running:
+		if exit.Err != nil {
+			list = append(list, lostHint(exit.Err))
+		}
+		list = append(list, runningHint(run.Command.Timeout))
+	case sandbox.TimedOut:
+		list = append(list, fmt.Sprintf("After %s the command was killed, with every process that it had started. Give a larger timeoutSeconds, or let the command do less at once.", took(run.Command.Timeout)))
+	case sandbox.Killed:
+		list = append(list, killedHint(ctx, run.Box, exit.Err))
+	case sandbox.Lost:
+		list = append(list, lostHint(exit.Err))
+	case sandbox.Exited:
+		if exit.Code == 127 {
+			list = append(list, missingHint(run.Box.Place.Image))
+		}
+	}
+	list = append(list, memoryHint(exit)...)
+	if n := len(exit.Leftover) + exit.More; n > 0 {
+		list = append(list, leftoverHint(n))
+	}
+	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
+}
+
+// memoryHint reports a process that the kernel killed. The kernel counts those of a container,
+// so the hint does not say whose process it was.
+func memoryHint(exit sandbox.Exit) []string {
+	kill := exit.MemoryKill
+	if kill == nil {
+		return nil
+	}
+	list := []string{"While the command ran, the kernel killed a process of this container because memory was short."}
+	switch {
+	case kill.Shared:
+		list = append(list, "Other commands ran there at the same time: the process may have been theirs.")
+	case exit.Status == sandbox.Exited:
+		list = append(list, "The command succeeded all the same: check whether its result is complete.")
+	}
+	limit := "its limit"
+	if kill.Limit > 0 {
+		limit = "its limit of " + memory(kill.Limit)
+	}
+	return append(list, fmt.Sprintf("Use less, e.g. fewer parallel jobs, or have the owner raise %s (--exec-memory, or memory under [exec]).", limit))
+}
+
+// memory renders a memory limit in the units of the setting.
+func memory(n int64) string {
+	if n >= 1<<30 {
+		return strconv.FormatFloat(float64(n)/(1<<30), 'g', 3, 64) + " GB"
+	}
+	return strconv.FormatFloat(float64(n)/(1<<20), 'g', 4, 64) + " MB"
+}
+
+// shellHint reports a named shell whose state is not that which the command left.
+func shellHint(name, fate string) []string {
+	switch fate {
+	case sandbox.ShellKept:
+		return []string{fmt.Sprintf("The shell %q has the same state as before this command. The state after it was not saved: the command was killed, it replaced the shell (exec), or the box has no room for the state (df /dev/shm).", name)}
+	case sandbox.ShellLost:
+		return []string{fmt.Sprintf("The state of the shell %q is lost: its directory, variables and functions.", name)}
+	}
+	return nil
+}
+
+func runningHint(timeout time.Duration) string {
+	if timeout == 0 {
+		return "The command continues until it ends, or until stop with its execId ends it."
+	}
+	return fmt.Sprintf("The command was not killed: it continues until it ends, at most %s in all (timeoutSeconds).", took(timeout))
+}
+
+func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
+	switch {
+	case why != nil:
+		return lostHint(why)
+	case ctx.Err() != nil:
+		return "The call was cancelled, so the command was killed, with every process that it had started."
+	case box.Gone() != nil:
+		return "Its container was stopped."
+	}
+	return "The command was stopped, with every process that it had started."
+}
+
+func lostHint(err error) string {
+	f := FailureOf(err)
+	return strings.TrimSpace(strings.TrimSuffix(f.Error, ".") + ". " + f.Hint)
+}
+
+func missingHint(image string) string {
+	if image == "" {
+		return "Exit code 127 mostly means that the command was not found in the PATH."
+	}
+	return fmt.Sprintf("Exit code 127 mostly means that the image %s does not have the command. Do without it, start a container with another image, or have the owner set another default (--image, or default under [images]).", image)
+}
+
+func leftoverHint(n int) string {
+	if n == 1 {
+		return "1 process that the command started is still running, and its output is added to the log; stop with this execId ends the process."
+	}
+	return fmt.Sprintf("%d processes that the command started are still running, and their output is added to the log; stop with this execId ends them.", n)
+}
