@@ -96,6 +96,7 @@ var mayImport = map[string][]string{
 	// These import none of ours.
 	".":                         {},
 	"bench":                     {},
+	"bench/replay":              {},
 	"cmd/warmbox/soak":          {},
 	"filelock":                  {},
 	"jsonobject":                {},

@@ -1,0 +1,181 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxCalls is when the script stops.
+	maxCalls = 40
+
+	// waitSeconds is what the hints and the tool list name for a wait.
+	waitSeconds = 45
+
+	// bytesPerToken is the usual rule of thumb, as in package bench.
+	bytesPerToken = 4
+)
+
+// A Reading is what it took to see a step's facts in one form.
+type Reading struct {
+	Step   *Step
+	First  int      // bytes of the first reply
+	Bytes  int      // of all replies
+	Calls  int      // 1, and those that were necessary after it
+	Absent []string // facts that the first reply does not show
+	Never  []string // facts that no reply shows
+}
+
+// Replay plays steps through a program, and reads its replies in one form.
+func Replay(program string, form Form, steps []*Step) (list []Reading, err error) {
+	s, err := open(program, form)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closed := s.close(); err == nil {
+			err = closed
+		}
+	}()
+	for _, step := range steps {
+		r, err := s.read(step)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", step.Name, err)
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// read plays one step, and ends what still runs of it.
+func (s *session) read(step *Step) (Reading, error) {
+	reply, err := s.first(step)
+	if err != nil {
+		return Reading{}, err
+	}
+	execID := reply.execID
+	if execID == "" {
+		return Reading{}, fmt.Errorf("the reply has no execId: %.1000s", reply.Shown)
+	}
+	r := Reading{Step: step, First: reply.Bytes, Bytes: reply.Bytes, Calls: 1}
+	shown := reply.Shown
+	r.Absent = step.Missing(shown)
+	r.Never = r.Absent
+	f := follower{execID: execID}
+	for len(r.Never) > 0 && r.Calls < maxCalls {
+		args := f.next(reply)
+		if args == nil {
+			break
+		}
+		if reply, err = s.call("logs", args); err != nil {
+			return r, err
+		}
+		r.Calls++
+		r.Bytes += reply.Bytes
+		shown += "\n" + reply.Shown
+		r.Never = step.Missing(shown)
+	}
+	_, err = s.call("stop", Args{"execId": execID})
+	return r, err
+}
+
+// first returns the reply that is measured.
+func (s *session) first(step *Step) (Reply, error) {
+	args, err := step.played(s.bashEnv)
+	if err != nil {
+		return Reply{}, err
+	}
+	reply, err := s.call("exec", args)
+	if err != nil || step.Then == nil {
+		return reply, err
+	}
+	then := maps.Clone(step.Then.Args)
+	for name, value := range then {
+		if text, ok := value.(string); ok {
+			then[name] = strings.ReplaceAll(text, "$execId", reply.execID)
+		}
+	}
+	return s.call(step.Then.Tool, then)
+}
+
+// A follower decides what a careful model calls next: what a reply names, else the lines
+// that were left out, else what a running command prints next. It knows no more than the
+// replies say.
+type follower struct {
+	execID string
+	asked  []string // calls made, as JSON
+	paging bool     // from the first line on
+	page   int      // the line after those of the last page
+}
+
+// next returns the arguments of the next call of logs, nil if there is nothing to call.
+func (f *follower) next(r Reply) Args {
+	if r.next > 0 {
+		f.page = r.next
+	}
+	if args := f.named(r.Shown); args != nil {
+		f.paging = true
+		return args
+	}
+	switch {
+	case r.running:
+		return Args{"execId": f.execID, "fromLine": max(f.page, 1), "waitSeconds": waitSeconds}
+	case r.truncated && !f.paging:
+		f.paging = true
+		return Args{"execId": f.execID, "fromLine": 1}
+	case r.more:
+		return Args{"execId": f.execID, "fromLine": f.page}
+	}
+	return nil
+}
+
+var namedCall = regexp.MustCompile(`logs (\{[^{}]*\})`)
+
+// named returns the first call of logs for this run that a reply names and that has not
+// been made.
+func (f *follower) named(shown string) Args {
+	for _, m := range namedCall.FindAllStringSubmatch(shown, -1) {
+		var args Args
+		if json.Unmarshal([]byte(m[1]), &args) != nil || args["execId"] != f.execID || slices.Contains(f.asked, m[1]) {
+			continue
+		}
+		f.asked = append(f.asked, m[1])
+		return args
+	}
+	return nil
+}
+
+// Figures sum up the readings of one form.
+type Figures struct {
+	Steps      int
+	Sufficient int // steps whose facts are all in the first reply
+	Calls      int
+	Tokens     int // of all replies until every fact was shown
+	Never      int // steps with a fact that no reply shows
+}
+
+// Sum returns the figures of a list of readings.
+func Sum(list []Reading) (f Figures) {
+	bytes := 0
+	for _, r := range list {
+		f.Steps++
+		f.Calls += r.Calls
+		bytes += r.Bytes
+		if len(r.Absent) == 0 {
+			f.Sufficient++
+		}
+		if len(r.Never) > 0 {
+			f.Never++
+		}
+	}
+	f.Tokens = bytes / bytesPerToken
+	return f
+}
+
+func (f Figures) String() string {
+	return fmt.Sprintf("steps %d sufficient %d calls %d tokens %d never %d", f.Steps, f.Sufficient, f.Calls, f.Tokens, f.Never)
+}
