@@ -3,7 +3,6 @@ package sandbox
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -17,9 +16,10 @@ type boxes struct {
 
 	mu        sync.Mutex
 	byID      map[string]*Box
-	ended     []endedBox     // the last ones, so that a late question is answered
-	defaults  map[Owner]*Box // by owner, the box that it gets without asking for one
-	late      []lateChanges  // of boxes that have ended
+	ended     []endedBox      // the last ones, so that a late question is answered
+	defaults  map[Owner]*Box  // by owner, the box that it gets without asking for one
+	replaced  map[Owner]error // why its default box before that one is gone, until it is told
+	late      []lateChanges   // of boxes that have ended
 	starting  int
 	closed    bool
 	idleTimer *time.Timer // nil until a box may be idle for too long
@@ -37,15 +37,15 @@ type lateChanges struct {
 	Changes
 }
 
-// reserve takes a place for a box of an owner. Where most run, evict says whether the
-// one that was idle for longest is stopped.
-func (s *boxes) reserve(owner Owner, most int, evict bool) error {
+// reserve takes a place for a box of an owner. Where most run, another box is evicted for
+// it if the rules allow that.
+func (s *boxes) reserve(owner Owner, most int, rules eviction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClosed
 	}
-	if s.count() >= most && !(evict && s.evict(most)) {
+	if s.count() >= most && !s.evict(owner, most, rules) {
 		return s.full(owner)
 	}
 	s.starting++
@@ -96,49 +96,6 @@ func (s *boxes) count() int {
 		}
 	}
 	return n
-}
-
-// evict stops the box that was idle for longest, and reports false where none is idle.
-// The caller holds s.mu.
-func (s *boxes) evict(most int) bool {
-	var idlest *Box
-	var since time.Time
-	for _, b := range s.byID {
-		if at, idle := b.idle(); idle && b.reattachTimeout <= 0 && (idlest == nil || at.Before(since)) {
-			idlest, since = b, at
-		}
-	}
-	if idlest == nil {
-		return false
-	}
-	idlest.retire(fmt.Errorf("a call needed another box, max_boxes is %d, and this box had been idle for longest", most))
-	return true
-}
-
-// full says that no more boxes may run, and which of them are the owner's. The caller
-// holds s.mu.
-func (s *boxes) full(owner Owner) error {
-	var mine []*Box
-	for _, b := range s.byID {
-		if owner.reaches(b.owner) && b.Gone() == nil {
-			mine = append(mine, b)
-		}
-	}
-	slices.SortFunc(mine, oldestFirst)
-	var list []string
-	for _, b := range mine {
-		list = append(list, b.describe())
-	}
-	all := s.count()
-	if others := all - len(mine); others > 0 {
-		list = append(list, fmt.Sprintf("%d of other clients or just starting", others))
-	}
-	running := fmt.Sprintf("%d boxes run", all)
-	if all == 1 {
-		running = "1 box runs"
-	}
-	return Errorf(LimitReached, "Stop a box that you no longer need.",
-		"%s, and max_boxes allows no more: %s", running, strings.Join(list, ", "))
 }
 
 func oldestFirst(a, b *Box) int { return a.Started.Compare(b.Started) }
@@ -268,12 +225,28 @@ func (s *boxes) setDefault(owner Owner, b *Box) {
 	defer s.mu.Unlock()
 	if b == nil {
 		delete(s.defaults, owner)
+		delete(s.replaced, owner)
 		return
 	}
 	if s.defaults == nil {
-		s.defaults = map[Owner]*Box{}
+		s.defaults, s.replaced = map[Owner]*Box{}, map[Owner]error{}
+	}
+	if old := s.defaults[owner]; old != nil && !old.conn.closedByOwner() {
+		s.replaced[owner] = old.Gone()
 	}
 	s.defaults[owner] = b
+}
+
+// claimReplaced returns why an owner's default box had to be replaced, once: nil if it was
+// not, or if the owner stopped it.
+func (s *boxes) claimReplaced(owner Owner) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why := s.replaced[owner]
+	if why != nil {
+		delete(s.replaced, owner)
+	}
+	return why
 }
 
 // figures counts the boxes that have an owner, those of them that are busy, and those

@@ -76,3 +76,9 @@ func (c *conn) explain(err error) error {
 	}
 	return c.gone()
 }
+
+// closedByOwner reports whether the box was stopped without a cause: its owner asked for it.
+func (c *conn) closedByOwner() bool {
+	end := c.End()
+	return end.How == link.Closed && end.Cause == nil
+}

@@ -50,9 +50,15 @@ type Manager struct {
 	Pool            Pool             // of spare boxes
 	IdleTimeout     time.Duration    // after which an idle box is stopped; 0: never
 	ReattachTimeout time.Duration    // how long a persistent box waits for a server; 0: DefaultReattachTimeout
-	Evict           bool             // where MaxBoxes run and one more is wanted, the one that was idle for longest is stopped
+	Evict           bool             // where MaxBoxes run and one more is wanted, the one that was idle for longest is stopped, also of a client that is there
+	Grace           time.Duration    // how long a client may be silent before its idle boxes make room for other principals; 0: DefaultGrace
 	Logger          *slog.Logger
 	Audit           *slog.Logger // receives a record of each box and command; nil: none is made
+
+	// InUse reports whether an owner's client has an open request, or sent one within a
+	// time. It must not block or call the Manager. Nil: clients are known by their calls
+	// for boxes alone. Set before any other call.
+	InUse func(owner Owner, within time.Duration) bool
 
 	PrincipalNames map[string]string // of principals, as the audit record names them; set before any other call
 
@@ -119,7 +125,7 @@ func (m *Manager) start(ctx context.Context, owner Owner, req Request, spec Spec
 		return nil, errClosed
 	}
 	defer done()
-	if err := m.boxes.reserve(owner, m.maxBoxes(), m.Evict); err != nil {
+	if err := m.boxes.reserve(owner, m.maxBoxes(), eviction{cmp.Or(m.Grace, DefaultGrace), m.Evict, m.InUse}); err != nil {
 		return nil, err
 	}
 	m.tendLogs()
@@ -356,6 +362,10 @@ func (m *Manager) DefaultBox(ctx context.Context, owner Owner, progress func(str
 	m.boxes.setDefault(owner, box)
 	return box, nil
 }
+
+// ClaimReplaced returns why an owner's default box was replaced by another one since the
+// last call, nil if it was not or the owner stopped it. What was in it is lost.
+func (m *Manager) ClaimReplaced(owner Owner) error { return m.boxes.claimReplaced(owner) }
 
 // usableDefault returns it where it runs and has not run too many commands.
 func (m *Manager) usableDefault(owner Owner) *Box {

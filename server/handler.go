@@ -33,7 +33,7 @@ type httpHandler struct {
 	HTTP
 	logger     *slog.Logger
 	limiter    *connLimiter
-	principals []*principal
+	principals principals
 	refusals   *rateLimiter // of unauthenticated requests
 	metrics    http.Handler
 	mcp        *mcpserver.MCPServer

@@ -231,12 +231,14 @@ func (s *Server) shutdown(ctx context.Context, srv *http.Server, sse *mcpserver.
 func (s *Server) newHandler(ln *net.TCPListener, h HTTP) *httpHandler {
 	s.metrics = newMetrics(s.Manager)
 	s.Manager.PrincipalNames = h.names()
+	principals := s.principals(h)
+	s.Manager.InUse = principals.inUse
 	m := s.mcp()
 	return &httpHandler{
 		HTTP:       h,
 		logger:     s.logger(),
 		limiter:    &connLimiter{TCPListener: ln, most: cmp.Or(h.MaxConns, DefaultMaxConns)},
-		principals: s.principals(h),
+		principals: principals,
 		refusals:   newRateLimiter(maxRefusals),
 		metrics:    s.metrics.handler(),
 		mcp:        m,

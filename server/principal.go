@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
 )
@@ -37,8 +38,10 @@ type principal struct {
 	rate     *rateLimiter // of its requests
 }
 
-// principals returns the principals of all tokens.
-func (s *Server) principals(h HTTP) (list []*principal) {
+// principals are those of all tokens.
+type principals []*principal
+
+func (s *Server) principals(h HTTP) (list principals) {
 	for name, token := range h.Tokens {
 		list = append(list, &principal{
 			name:     name,
@@ -48,6 +51,16 @@ func (s *Server) principals(h HTTP) (list []*principal) {
 		})
 	}
 	return list
+}
+
+// inUse reports whether an owner's session has an open request, or had one within a time.
+func (list principals) inUse(owner sandbox.Owner, within time.Duration) bool {
+	for _, p := range list {
+		if p.sessions.principal == owner.Principal {
+			return p.sessions.inUse(owner, within)
+		}
+	}
+	return false
 }
 
 // principalOf names the principal of a token. The hash differs from the one by which tokens

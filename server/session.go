@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,6 +140,10 @@ func (s *session) touch() {
 	s.mu.Unlock()
 }
 
+// clientPrefix begins the names of sessions of clients that have none of their own. A
+// random id has no hyphen.
+const clientPrefix = "client-"
+
 // sessions are the sessions of one principal.
 type sessions struct {
 	principal string
@@ -159,7 +164,7 @@ func (t *sessions) open() *session {
 func (t *sessions) client(name string) *session {
 	sum := sha256.Sum256([]byte(name))
 	hash := hex.EncodeToString(sum[:16])
-	return t.findOrMake(sessionKey{client: hash}, "client-"+hash)
+	return t.findOrMake(sessionKey{client: hash}, clientPrefix+hash)
 }
 
 // findOrMake returns the session of a key. It makes one, whose owner has that name, if
@@ -208,6 +213,23 @@ func (t *sessions) find(id string) *session {
 		s.touch()
 	}
 	return s
+}
+
+// inUse reports whether the session of an owner has an open request, or had one within a
+// time.
+func (t *sessions) inUse(owner sandbox.Owner, within time.Duration) bool {
+	key := sessionKey{id: owner.Session}
+	if hash, ok := strings.CutPrefix(owner.Session, clientPrefix); ok {
+		key = sessionKey{client: hash}
+	}
+	t.mu.Lock()
+	s := t.all[key]
+	t.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	used, idle := s.idle()
+	return !idle || time.Since(used) < within
 }
 
 // forget ends a session. It reports whether there was one.

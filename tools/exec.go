@@ -230,6 +230,9 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	}
 	r := newExecResult(ctx, run, exit)
 	r.Hint = strings.TrimSpace(approvalHint(run.Command.Approval) + " " + r.Hint)
+	if args.ContainerID == "" {
+		r.hint(replacedHint(s.Manager.ClaimReplaced(owner))...)
+	}
 	changes := run.Box.Changes(changesWait(exit, args.follows))
 	r.Changed = changedPaths(changes)
 	r.hint(changedHint(changes)...)

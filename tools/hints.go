@@ -114,3 +114,11 @@ func leftoverHint(n int) string {
 	}
 	return fmt.Sprintf("%d processes that the command started are still running, and their output is added to the log; stop with this execId ends them.", n)
 }
+
+// replacedHint reports that the caller's container was replaced by a new one, and why.
+func replacedHint(why error) []string {
+	if why == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("This ran in a new container: %s. Files outside the workspace, named shells and background commands of the old one are gone.", FailureOf(why).Error)}
+}

@@ -39,7 +39,7 @@ func newManager(c *Config, log *slog.Logger) (*sandbox.Manager, error) {
 		Audit:    audit,
 		Launcher: launcher, Logs: logs, Defaults: boxSpec(c),
 		Images: c.Images.Allow, Commands: c.Lists(), MaxBoxes: c.MaxBoxes, MaxRuns: c.Exec.MaxRuns, MinFree: int64(c.MinFree), Logger: log,
-		Secrets: newRedactor(c, log), IdleTimeout: time.Duration(c.IdleTimeout), ReattachTimeout: time.Duration(c.KeepFor), Evict: c.OnFull == "evict",
+		Secrets: newRedactor(c, log), IdleTimeout: time.Duration(c.IdleTimeout), ReattachTimeout: time.Duration(c.KeepFor), Evict: c.OnFull == "evict", Grace: time.Duration(c.Grace),
 		Pool: sandbox.Pool{
 			Warm: c.Pool.Warm, Images: c.Pool.Images, Max: c.Pool.Max, Uses: c.Pool.MaxUses,
 			Idle: time.Duration(c.Pool.IdleTimeout), Life: time.Duration(c.Pool.MaxLifetime),

@@ -53,6 +53,7 @@ func (c *Config) rules() []rule {
 		{"idle_timeout", between(time.Duration(c.IdleTimeout), 0, 365*24*time.Hour)},
 		{"keep_for", between(time.Duration(c.KeepFor), time.Second, 365*24*time.Hour)},
 		{"on_full", oneOf(c.OnFull, "refuse", "evict")},
+		{"grace", between(time.Duration(c.Grace), time.Millisecond, 365*24*time.Hour)},
 		{"pool.warm", between(c.Pool.Warm, 0, c.Pool.Max)},
 		{"pool.max", between(c.Pool.Max, 0, 1000)},
 		{"pool.images", c.poolImages()},
