@@ -53,10 +53,28 @@ func (h *httpHandler) routes() http.Handler {
 	}
 	mux.HandleFunc("/healthz", onlyGet)
 	mux.HandleFunc("/metrics", onlyGet)
+	// Clients without a token look for an authorization server, and show users its error.
+	for _, path := range []string{"/.well-known/", "/register", "/authorize", "/token"} {
+		mux.HandleFunc(path, noOAuth)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "not found; MCP is served at /mcp", http.StatusNotFound)
 	})
 	return mux
+}
+
+// giveToken says where a client gets its token.
+const giveToken = "in this server's entry in your MCP client, add the header Authorization: Bearer TOKEN; " +
+	"where the server runs, `warmbox doctor` prints how to add it and names the file with the token"
+
+// noOAuth answers a client that looks for OAuth, in the form of its errors (RFC 6749, 5.2).
+func noOAuth(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	json.NewEncoder(w).Encode(map[string]string{
+		"error":             "invalid_request",
+		"error_description": "warmbox has no OAuth, clients send a token: " + giveToken,
+	})
 }
 
 // onlyGet refuses the other methods, as the mux does where no pattern matches.
@@ -122,7 +140,7 @@ func (h *httpHandler) check(r *http.Request) (*principal, error) {
 	p := authenticate(r, h.principals)
 	switch {
 	case p == nil:
-		return nil, refuse(http.StatusUnauthorized, "a valid token is required: send Authorization: Bearer … with the token that the owner of the server gave you")
+		return nil, refuse(http.StatusUnauthorized, "a valid token is required: "+giveToken)
 	case !h.limiter.authenticate(r):
 		return p, refuse(http.StatusServiceUnavailable, "too many connections are open; close some, or send several requests over one connection")
 	case !p.rate.allow():

@@ -155,6 +155,9 @@ func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 		{"unknown session to end", "DELETE", "/mcp", "", with(authorized, "Mcp-Session-Id", "nosuch"), 404},
 		{"unknown stream", "POST", "/message?sessionId=nosuch", ping, authorized, 404},
 		{"unknown path", "POST", "/", ping, mine, 404},
+		{"registration of a client", "POST", "/register", "{}", noToken, 404},
+		{"an authorization server", "GET", "/.well-known/oauth-authorization-server", "", noToken, 404},
+		{"a protected resource", "GET", "/.well-known/oauth-protected-resource/mcp", "", noToken, 404},
 		{"metrics by POST", "POST", "/metrics", ping, mine, 405},
 		{"health by POST", "POST", "/healthz", ping, mine, 405},
 		{"no JSON", "POST", "/mcp", "no", mine, 400},
@@ -178,6 +181,10 @@ func TestRequestsAreCheckedBeforeTheyAreServed(t *testing.T) {
 			}
 			if resp.StatusCode == 401 && !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Bearer") {
 				t.Errorf("WWW-Authenticate: %q", resp.Header.Get("WWW-Authenticate"))
+			}
+			tellsToken := resp.StatusCode == 401 || strings.HasPrefix(test.path, "/.well-known/") || test.path == "/register"
+			if tellsToken && !strings.Contains(body, "add the header Authorization: Bearer TOKEN") {
+				t.Errorf("%s does not say what to configure", body)
 			}
 			if resp.StatusCode == 405 && resp.Header.Get("Allow") == "" {
 				t.Error("no Allow")

@@ -106,7 +106,7 @@ func TestConformance(t *testing.T) {
 	}})
 	defer between.Close()
 	for _, scenario := range []string{
-		"server-initialize", "ping", "tools-list", "dns-rebinding-protection", "server-sse-multiple-streams", "server-sse-polling",
+		"server-initialize", "ping", "tools-list", "dns-rebinding-protection", "server-sse-multiple-streams", "server-sse-polling", "resources-list",
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			out := node(t, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", between.URL+"/mcp", "--scenario", scenario, "-o", t.TempDir())

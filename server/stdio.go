@@ -251,3 +251,31 @@ func (c *stdioConn) close() {
 	c.running.Wait()
 	close(c.replies)
 }
+
+// RefuseStdio answers the first request of a client with an error that says why there is no
+// server. It returns when it has, when stdin ends, or when ctx is done; a goroutine may then be
+// left, blocked in stdin.Read.
+func RefuseStdio(ctx context.Context, stdin io.Reader, stdout io.Writer, why string) {
+	c := &stdioConn{in: bufio.NewReaderSize(stdin, firstLine), out: stdout, disconnected: func() {}}
+	request := make(chan json.RawMessage, 1) // its id
+	go func() {
+		defer close(request)
+		for {
+			whole, err := c.next()
+			if err != nil {
+				return
+			}
+			if m, _ := parseMessage(c.text); whole && m.id != nil && !m.answers() && checkID(m.id) == nil {
+				request <- m.id
+				return
+			}
+		}
+	}()
+	select {
+	case id, ok := <-request:
+		if ok {
+			c.send((&fault{mcp.INTERNAL_ERROR, id, why}).message())
+		}
+	case <-ctx.Done():
+	}
+}

@@ -24,6 +24,10 @@ type Command struct {
 
 	Flags func(*flag.FlagSet) // declares flags that are not settings
 	Run   func(context.Context, *Call) error
+
+	// Refuse tells a client on standard input why the command did not start, which is
+	// before Run sets Call.started. Nil: no client waits there.
+	Refuse func(ctx context.Context, c *Call, why string)
 }
 
 // A Call is one run of a command.
@@ -38,6 +42,7 @@ type Call struct {
 	Stdout, Stderr io.Writer
 
 	program Program
+	started bool // a client is served, and learns of errors from its server
 }
 
 // run parses the flags, loads the settings and runs the command.
@@ -77,17 +82,31 @@ func (p Program) choose(args []string) (Command, []string, error) {
 		args = []string{p.Default}
 	}
 	switch first := args[0]; {
-	case first == "-h" || first == "-help" || first == "--help":
+	case isHelpFlag(first):
 		args = append([]string{"help"}, args[1:]...)
-	case first == "-version" || first == "--version":
+	case first == "-v" || first == "-version" || first == "--version":
 		args = append([]string{"version"}, args[1:]...)
 	case strings.HasPrefix(first, "-"):
 		args = append([]string{p.Default}, args...)
+	case len(args) == 2 && isHelpFlag(args[1]) && len(p.group(first)) > 0:
+		args = []string{"help", first}
 	}
 	if cmd, rest, ok := p.find(args); ok {
 		return cmd, rest, nil
 	}
 	return Command{}, nil, p.unknownCommand(args)
+}
+
+func isHelpFlag(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
+
+// group returns the commands of two words that begin with a word.
+func (p Program) group(word string) (list []Command) {
+	for _, cmd := range p.commands() {
+		if strings.HasPrefix(cmd.Name, word+" ") {
+			list = append(list, cmd)
+		}
+	}
+	return list
 }
 
 func (p Program) find(args []string) (cmd Command, rest []string, ok bool) {

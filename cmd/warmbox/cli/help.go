@@ -19,12 +19,14 @@ func helpCommand() Command {
 			if len(c.Args) == 0 {
 				return c.printOverview()
 			}
-			cmd, _, ok := c.program.find(c.Args)
-			if !ok {
-				return c.program.unknownCommand(c.Args)
+			if cmd, _, ok := c.program.find(c.Args); ok {
+				c.Command = cmd
+				return c.printHelp()
 			}
-			c.Command = cmd
-			return c.printHelp()
+			if list := c.program.group(c.Args[0]); len(c.Args) == 1 && len(list) > 0 {
+				return c.printGroup(list)
+			}
+			return c.program.unknownCommand(c.Args)
 		},
 	}
 }
@@ -44,15 +46,30 @@ func configCommand() Command {
 func (c *Call) printOverview() error {
 	p := c.program
 	var b bytes.Buffer
-	b.WriteString(p.Overview + "Commands:\n\n")
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, cmd := range p.commands() {
-		fmt.Fprintf(w, "  %s\t%s\n", cmd.Name, cmd.Short)
-	}
-	w.Flush()
+	b.WriteString(p.Overview)
+	writeCommands(&b, p.commands())
 	fmt.Fprintf(&b, "\n%s help COMMAND prints more about one. The default command is %s.\n", p.Name, p.Default)
 	_, err := c.Stdout.Write(b.Bytes())
 	return err
+}
+
+// printGroup prints the commands that begin with the same word.
+func (c *Call) printGroup(list []Command) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Usage: %s %s COMMAND\n\n", c.program.Name, c.Args[0])
+	writeCommands(&b, list)
+	fmt.Fprintf(&b, "\n%s help %s prints more.\n", c.program.Name, list[0].Name)
+	_, err := c.Stdout.Write(b.Bytes())
+	return err
+}
+
+func writeCommands(b *bytes.Buffer, list []Command) {
+	b.WriteString("Commands:\n\n")
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, cmd := range list {
+		fmt.Fprintf(w, "  %s\t%s\n", cmd.Name, cmd.Short)
+	}
+	w.Flush()
 }
 
 // printHelp prints the help of the call's command.

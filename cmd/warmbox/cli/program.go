@@ -77,8 +77,20 @@ func (p Program) run(ctx context.Context, args []string, stdin io.Reader, stdout
 	if e, ok := errors.AsType[*usageError](err); ok && cmd.Name != "help" {
 		e.command = cmd.Name
 	}
+	if err != nil && cmd.Refuse != nil && !c.started {
+		err = &startError{err, func(why string) { cmd.Refuse(ctx, c, why) }}
+	}
 	return err
 }
+
+// A startError is why a command did not start that a client waits for.
+type startError struct {
+	cause  error
+	refuse func(why string) // tells the client
+}
+
+func (e *startError) Error() string { return e.cause.Error() }
+func (e *startError) Unwrap() error { return e.cause }
 
 // shutdownTime bounds the whole shutdown. Supervisors kill a process after ten
 // seconds. Boxes that are left then end themselves when their lease expires.
@@ -140,21 +152,35 @@ func Usagef(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
-// report prints an error for the user and returns the exit code.
+// report prints an error for the user, tells it to the client that waits for the command, and
+// returns the exit code.
 func (p Program) report(stderr io.Writer, err error) int {
-	if err == nil {
-		return 0
-	}
-	code := exitFailed
-	if e, ok := errors.AsType[*codeError](err); ok {
-		code, err = e.code, e.cause
-	}
-	if err == nil {
+	why, code := p.explain(err)
+	if why == "" {
 		return code
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+	fmt.Fprintf(stderr, "%s: %s\n", p.Name, why)
+	if e, ok := errors.AsType[*startError](err); ok {
+		e.refuse(why)
+	}
+	return code
+}
+
+// explain returns an error with what to try, and the exit code. The text is "" if there is
+// nothing to say.
+func (p Program) explain(err error) (why string, code int) {
+	if err == nil {
+		return "", 0
+	}
+	code = exitFailed
+	if e, ok := errors.AsType[*codeError](err); ok {
+		if code, err = e.code, e.cause; err == nil {
+			return "", code
+		}
+	}
+	lines := []string{err.Error()}
 	if e, ok := errors.AsType[*sandbox.Error](err); ok && e.Hint != "" {
-		fmt.Fprintln(stderr, e.Hint)
+		lines = append(lines, e.Hint)
 	}
 	if e, ok := errors.AsType[*usageError](err); ok {
 		code = exitUsage
@@ -162,7 +188,7 @@ func (p Program) report(stderr io.Writer, err error) int {
 		if e.inFile {
 			try = "config"
 		}
-		fmt.Fprintln(stderr, "Try: "+p.Name+" "+try)
+		lines = append(lines, "Try: "+p.Name+" "+try)
 	}
-	return code
+	return strings.Join(lines, "\n"), code
 }

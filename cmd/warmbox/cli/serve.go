@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/warmbox/warmbox/server"
 	"github.com/warmbox/warmbox/tools"
@@ -22,7 +23,7 @@ func stdioCommand() Command {
 		Long: "Serves one MCP client over standard input and output. The client starts it. It stops, with all its boxes, when\n" +
 			"its standard input ends or on SIGTERM, SIGINT or SIGHUP. A second signal stops it at once, and its boxes end by\n" +
 			"themselves.",
-		Run: serveStdio,
+		Run: serveStdio, Refuse: refuseStdio,
 	}
 }
 
@@ -50,7 +51,23 @@ func serveStdio(ctx context.Context, c *Call) error {
 		fmt.Fprintln(c.Stderr, "warmbox expects an MCP client on standard input. See warmbox help; Ctrl-C stops it.")
 	}
 	defer signOff(s.Manager)
+	c.started = true
 	return s.ServeStdio(ctx, c.Stdin, c.Stdout)
+}
+
+// refuseTimeout is how long a program that cannot start waits for the first request. Clients
+// send it at once.
+const refuseTimeout = 5 * time.Second
+
+// refuseStdio answers the first request of a client with an error, which hosts show. Of a
+// program that exits without an answer they show only that the connection is closed.
+func refuseStdio(ctx context.Context, c *Call, why string) {
+	if IsTerminal(c.Stdin) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, refuseTimeout)
+	defer cancel()
+	server.RefuseStdio(ctx, c.Stdin, c.Stdout, "warmbox cannot start: "+why)
 }
 
 func serveHTTP(ctx context.Context, c *Call, showToken bool) error {

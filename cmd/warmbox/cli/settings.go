@@ -129,7 +129,7 @@ type BoxSettings struct {
 	IdleTimeout    duration `toml:"idle_timeout" default:"30m" help:"a box is stopped after this time without a call and without a running process; 0: never"`
 	KeepFor        duration `toml:"keep_for" default:"24h" help:"how long a persistent box may be detached (without a server) or idle before it is stopped"`
 	OnFull         string   `toml:"on_full" default:"refuse" arg:"MODE" help:"what happens when a call needs a new box while max_boxes boxes run, and no box of a silent client can be stopped (grace): refuse (return an error), or evict the box that has been idle for longest"`
-	Grace          duration `toml:"grace" default:"2m" help:"while max_boxes boxes run, the idle boxes of a client make room for others when no call of it came for this time; those of another session with the same token do at once"`
+	Grace          duration `toml:"grace" default:"2m" help:"while max_boxes boxes run, the idle boxes of a client make room for others when no call of it came for this time; those of its own other sessions do at once"`
 }
 
 // A setting is one field of settings.
