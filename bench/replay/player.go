@@ -27,7 +27,10 @@ func (s *Step) played(bashEnv string) (Args, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := Args{"cmd": s.Cmd, "env": map[string]string{"BASH_ENV": bashEnv, playVar: output, exitVar: strconv.Itoa(s.Exit)}}
+	args := Args{"cmd": s.Cmd, "env": map[string]string{
+		"BASH_ENV": bashEnv, playVar: output, exitVar: strconv.Itoa(s.Exit),
+		"GORACE": "atexit_sleep_ms=0", // the race detector's second at the end is no part of the recording
+	}}
 	for name, value := range s.Args {
 		args[name] = value
 	}

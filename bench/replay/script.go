@@ -108,7 +108,7 @@ func (s *session) first(step *Step) (Reply, error) {
 type follower struct {
 	execID string
 	asked  []string // calls made, as JSON
-	paging bool     // from the first line on
+	paging bool     // from a line on, not the end of the log
 	page   int      // the line after those of the last page
 }
 
@@ -118,16 +118,16 @@ func (f *follower) next(r Reply) Args {
 		f.page = r.next
 	}
 	if args := f.named(r.Shown); args != nil {
-		f.paging = true
+		f.paging = f.paging || args["fromLine"] != nil
 		return args
 	}
 	switch {
 	case r.running:
 		return Args{"execId": f.execID, "fromLine": max(f.page, 1), "waitSeconds": waitSeconds}
-	case r.truncated && !f.paging:
+	case !f.paging && (r.truncated || r.cut):
 		f.paging = true
 		return Args{"execId": f.execID, "fromLine": 1}
-	case r.more:
+	case r.lines && r.next > 0:
 		return Args{"execId": f.execID, "fromLine": f.page}
 	}
 	return nil

@@ -146,8 +146,9 @@ type Reply struct {
 	execID    string
 	running   bool
 	truncated bool
-	next      int
-	more      bool // lines follow those of this page
+	next      int  // line to go on with; 0 if the reply names none
+	lines     bool // it has lines of the log
+	cut       bool // lines before its own are not in it
 }
 
 func newReply(result json.RawMessage, form Form) (Reply, error) {
@@ -160,9 +161,10 @@ func newReply(result json.RawMessage, form Form) (Reply, error) {
 	}
 	var state struct {
 		StructuredContent struct {
-			Status, ExecID             string
-			Truncated                  bool
-			Next, LastLine, TotalLines int
+			Status, ExecID  string
+			Truncated       bool
+			Next, FirstLine int
+			Text            string
 		}
 	}
 	if err := json.Unmarshal(result, &state); err != nil {
@@ -171,7 +173,7 @@ func newReply(result json.RawMessage, form Form) (Reply, error) {
 	c := state.StructuredContent
 	r := Reply{
 		execID: c.ExecID, running: c.Status == "running", truncated: c.Truncated,
-		next: c.Next, more: c.LastLine > 0 && c.LastLine < c.TotalLines,
+		next: c.Next, lines: c.Text != "", cut: c.FirstLine > 1,
 	}
 	if form == Structured {
 		var text bytes.Buffer
