@@ -132,7 +132,7 @@ func direct(line string) error {
 	case "leave":
 		return exec.Command("sleep", "600").Start()
 	case "stay":
-		select {}
+		time.Sleep(time.Hour) // longer than any session; a select without cases is a deadlock
 	}
 	return fmt.Errorf("the recording has a line that is none: %.80q", line)
 }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -182,10 +184,10 @@ func newReply(result json.RawMessage, form Form) (Reply, error) {
 		if err := e.Encode(parts.StructuredContent); err != nil {
 			return Reply{}, err
 		}
-		r.Bytes = text.Len()
+		r.Bytes = text.Len() - len("\n")
 		var b strings.Builder
-		for name, value := range parts.StructuredContent {
-			fmt.Fprintf(&b, "%s: %v\n", name, value)
+		for _, name := range slices.Sorted(maps.Keys(parts.StructuredContent)) {
+			fmt.Fprintf(&b, "%s: %v\n", name, parts.StructuredContent[name])
 		}
 		r.Shown = b.String()
 		return r, nil
