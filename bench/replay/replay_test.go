@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	program  = flag.String("program", "", "the warmbox to measure; if not given, it is built from this tree")
-	baseline = flag.Bool("baseline", false, "have BenchmarkReplay write its figures to "+baselineFile)
+	program = flag.String("program", "", "the warmbox to measure; if not given, it is built from this tree")
+	update  = flag.Bool("update", false, "have BenchmarkReplay write its figures to "+baselineFile)
 )
 
 const baselineFile = "testdata/baseline.txt"
@@ -39,7 +39,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportMetric(float64(f.Tokens), string(form)+"-tokens")
 			text += fmt.Sprintln(form, f)
 		}
-		if *baseline {
+		if *update {
 			if err := os.WriteFile(baselineFile, []byte(text), 0o666); err != nil {
 				b.Fatal(err)
 			}

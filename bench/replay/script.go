@@ -53,13 +53,9 @@ func Replay(program string, form Form, steps []*Step) (list []Reading, err error
 
 // read plays one step, and ends what still runs of it.
 func (s *session) read(step *Step) (Reading, error) {
-	reply, err := s.first(step)
+	execID, reply, err := s.first(step)
 	if err != nil {
 		return Reading{}, err
-	}
-	execID := reply.execID
-	if execID == "" {
-		return Reading{}, fmt.Errorf("the reply has no execId: %.1000s", reply.Shown)
 	}
 	r := Reading{Step: step, First: reply.Bytes, Bytes: reply.Bytes, Calls: 1}
 	shown := reply.Shown
@@ -83,23 +79,28 @@ func (s *session) read(step *Step) (Reading, error) {
 	return r, err
 }
 
-// first returns the reply that is measured.
-func (s *session) first(step *Step) (Reply, error) {
+// first returns the reply that is measured, and the id of the step's run.
+func (s *session) first(step *Step) (execID string, reply Reply, err error) {
 	args, err := step.played(s.bashEnv)
 	if err != nil {
-		return Reply{}, err
+		return "", Reply{}, err
 	}
-	reply, err := s.call("exec", args)
+	reply, err = s.call("exec", args)
+	if err == nil && reply.execID == "" {
+		err = fmt.Errorf("the reply of exec has no execId: %.1000s", reply.Shown)
+	}
+	execID = reply.execID
 	if err != nil || step.Then == nil {
-		return reply, err
+		return execID, reply, err
 	}
 	then := maps.Clone(step.Then.Args)
 	for name, value := range then {
 		if text, ok := value.(string); ok {
-			then[name] = strings.ReplaceAll(text, "$execId", reply.execID)
+			then[name] = strings.ReplaceAll(text, "$execId", execID)
 		}
 	}
-	return s.call(step.Then.Tool, then)
+	reply, err = s.call(step.Then.Tool, then)
+	return execID, reply, err
 }
 
 // A follower decides what a careful model calls next: what a reply names, else the lines
@@ -123,6 +124,7 @@ func (f *follower) next(r Reply) Args {
 	}
 	switch {
 	case r.running:
+		f.paging = f.paging || f.page <= 1
 		return Args{"execId": f.execID, "fromLine": max(f.page, 1), "waitSeconds": waitSeconds}
 	case !f.paging && (r.truncated || r.cut):
 		f.paging = true
@@ -176,6 +178,9 @@ func Sum(list []Reading) (f Figures) {
 	return f
 }
 
+// figuresFormat is how figures are written and read.
+const figuresFormat = "steps %d sufficient %d calls %d tokens %d never %d"
+
 func (f Figures) String() string {
-	return fmt.Sprintf("steps %d sufficient %d calls %d tokens %d never %d", f.Steps, f.Sufficient, f.Calls, f.Tokens, f.Never)
+	return fmt.Sprintf(figuresFormat, f.Steps, f.Sufficient, f.Calls, f.Tokens, f.Never)
 }
