@@ -140,10 +140,14 @@ func TestClientModelWritesTheSummary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := samplingClient(t, test.transport(t, samplingServer(t)), test.version, name, test.ask, false)
 			r, err := c.call(t.Context(), "exec", failingRun)
+			by := any(test.by)
+			if test.by == "builtin" {
+				by = nil
+			}
 			switch {
 			case test.by == "" && err == nil:
 				t.Errorf("the client accepted the result: %+v", r)
-			case test.by != "" && (err != nil || r.fields["summaryBy"] != test.by || r.fields["exitCode"] != 7.0):
+			case test.by != "" && (err != nil || r.fields["summaryBy"] != by || r.fields["exitCode"] != 7.0):
 				t.Errorf("%v, %+v", err, r.fields)
 			case test.by == "client" && (r.fields["summary"] != honest || !strings.Contains(r.text, "summary (client): "+honest)):
 				t.Errorf("%v\n%s", r.fields["summary"], r.text)
@@ -167,7 +171,7 @@ func TestClientThatRefusesIsNotAskedAgain(t *testing.T) {
 		t.Fatal("the client accepted the result")
 	}
 	r, err := c.call(t.Context(), "exec", failingRun)
-	if err != nil || r.fields["summaryBy"] != "builtin" || c.asked.Load() != 1 {
+	if err != nil || r.fields["summaryBy"] != nil || c.asked.Load() != 1 {
 		t.Errorf("%v, %+v, asked %d times", err, r.fields, c.asked.Load())
 	}
 }
@@ -207,7 +211,7 @@ func TestUnknownRequestStateIsRefused(t *testing.T) {
 		t.Errorf("the command ran %v times", n)
 	}
 	question = mine.exec(t, "", "")
-	if f := fields(t, mine.exec(t, question.RequestState, "").StructuredContent); f["summaryBy"] != "builtin" || f["exitCode"] != 7.0 {
+	if f := fields(t, mine.exec(t, question.RequestState, "").StructuredContent); f["summaryBy"] != nil || f["exitCode"] != 7.0 {
 		t.Errorf("a state without an answer: %v", f)
 	}
 }

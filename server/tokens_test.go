@@ -79,7 +79,7 @@ func TestClientsOfOneNameAreSeparatedByToken(t *testing.T) {
 	if body := exec("alice", "cat file"); !strings.Contains(body, `"stdout":"mine\n"`) {
 		t.Errorf("her next call: %s", body)
 	}
-	if body := exec("bob", "cat file"); strings.Contains(body, `"stdout":"mine\n"`) || !strings.Contains(body, `"stdout"`) {
+	if body := exec("bob", "cat file"); strings.Contains(body, `"stdout":"mine\n"`) || !strings.Contains(body, `"exitCode":1`) {
 		t.Errorf("his: %s", body)
 	}
 }

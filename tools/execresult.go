@@ -21,27 +21,29 @@ const (
 // maxLeftover is how many processes a result names. LeftoverCount counts all.
 const maxLeftover = 10
 
-// ExecResult says how a command ended. Status, ExitCode and Signal come from the kernel.
+// ExecResult says how a command ended. Status, ExitCode and Signal come from the kernel. A field
+// that follows from others is left out.
 type ExecResult struct {
 	Status        sandbox.Status `json:"status"`
 	ExitCode      *int           `json:"exitCode,omitempty"` // nil if the command did not end by itself
 	Signal        string         `json:"signal,omitempty"`
-	Code          string         `json:"code,omitempty"` // "" for success
+	Code          string         `json:"code,omitempty"` // "" for success, and for EXEC_FAILED, which Status and ExitCode tell
 	Summary       string         `json:"summary"`
-	SummaryBy     string         `json:"summaryBy"`
+	SummaryBy     string         `json:"summaryBy,omitempty"` // the model that wrote it
 	Hint          string         `json:"hint,omitempty"`
 	DurationMs    int64          `json:"durationMs"`
 	ContainerID   string         `json:"containerId"`
 	ExecID        string         `json:"execId"`
 	LogPath       string         `json:"logPath,omitempty"`
-	Log           *LogGap        `json:"log,omitempty"`      // nil if the log is complete
-	Leftover      []sandbox.Proc `json:"leftover,omitempty"` // some of the processes that still run
-	LeftoverCount int            `json:"leftoverCount,omitempty"`
-	Changed       []string       `json:"changed,omitempty"` // paths of the workspace that the host may run
+	Log           *LogGap        `json:"log,omitempty"`           // nil if the log is complete
+	Leftover      []sandbox.Proc `json:"leftover,omitempty"`      // some of the processes that still run
+	LeftoverCount int            `json:"leftoverCount,omitempty"` // how many they are, if Leftover does not name all
+	Changed       []string       `json:"changed,omitempty"`       // paths of the workspace that the host may run
 	ShownOutput
 
 	took     time.Duration
 	digested bool            // the summary was made from the whole output
+	author   string          // of the summary, for metrics
 	digest   *summary.Digest // for the client's model to summarise; nil: it is not asked
 
 	// logged is the number of lines in the log before the output was read, so that a
@@ -82,15 +84,21 @@ const execOutput = `{"type":"object","properties":{
 	"stdout":{"type":"string"},
 	"stderr":{"type":"string"},
 	"error":{"type":"string"}
-	},"anyOf":[{"required":["status","summary","execId","stdout","stderr"]},{"required":["error","code"]}],"additionalProperties":false}`
+	},"anyOf":[{"required":["status","summary","truncated","containerId","execId"]},{"required":["error","code"]}],"additionalProperties":false}`
 
 // newExecResult returns the result of a run without its output. The exit was read before, so
 // that the output of a run that has ended is complete.
 func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) ExecResult {
 	r := ExecResult{
-		Status: exit.Status, Signal: exit.Signal, Code: codeOf(exit), took: exit.Took, DurationMs: exit.Took.Milliseconds(),
+		Status: exit.Status, Signal: exit.Signal, took: exit.Took, DurationMs: exit.Took.Milliseconds(),
 		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
-		Leftover: inertNames(exit.Leftover), LeftoverCount: len(exit.Leftover) + exit.More,
+		Leftover: inertNames(exit.Leftover),
+	}
+	if n := len(exit.Leftover) + exit.More; n > len(r.Leftover) {
+		r.LeftoverCount = n
+	}
+	if code := codeOf(exit); code != execFailed {
+		r.Code = code
 	}
 	log := run.LogStats()
 	if !log.Complete {
@@ -137,59 +145,126 @@ func inertNames(procs []sandbox.Proc) []sandbox.Proc {
 	return list
 }
 
-// shortSummary is the summary of an output that is shown whole or still grows: how the command
-// ended, and the last line that it printed.
-func (r *ExecResult) shortSummary() string {
-	from, line := "stdout", lastLine(r.Stdout)
-	if e := lastLine(r.Stderr); e != "" && (r.Code != "" || line == "") {
-		from, line = "stderr", e
-	}
-	end := ending(r.Status, r.ExitCode, r.Signal)
-	if line == "" {
-		return end + "; no output"
-	}
-	return fmt.Sprintf("%s; last line of %s: %s", end, from, strconv.Quote(excerpt.ClipRunes(line, 200)))
+// failed reports whether the command has ended without success.
+func (r *ExecResult) failed() bool {
+	return r.Status != sandbox.Running && (r.ExitCode == nil || *r.ExitCode != 0)
 }
 
-// Text renders the whole result as text. The first line is the verdict. The output comes last,
-// each stream below a header with the id of the run and the number of lines that follow: a
-// command knows neither.
+// shortSummary is the summary of an output that is shown whole or still grows: how the command
+// ended, and how much it printed.
+func (r *ExecResult) shortSummary() string {
+	return ending(r.Status, r.ExitCode, r.Signal) + ", " + r.extent()
+}
+
+// extent says how much the command printed.
+func (r *ExecResult) extent() string {
+	s := "no output"
+	if r.lines > 0 {
+		s = excerpt.Count(r.lines, "line")
+	}
+	if r.Status == sandbox.Running {
+		s += " so far"
+	}
+	return s
+}
+
+// Text renders the result as text, without what the next step does not need. The first line is
+// the verdict. If it ends with the name of a stream and a colon, all that follows is output:
+//
+//	exit 0 · 5 ms · stdout:
+//	hi
+//
+// Otherwise it is followed by lines of ours, and by the output below headers with the id of the
+// run, which a command does not know.
 func (r ExecResult) Text() string {
 	var b strings.Builder
-	b.WriteString(r.verdict() + "\n")
-	fact(&b, "summary ("+r.SummaryBy+")", indented(r.Summary))
-	fact(&b, "code", r.Code)
+	facts, blocks := r.facts(), r.blocks()
+	switch {
+	case facts != "" || r.Truncated || r.Status == sandbox.Running:
+		b.WriteString(r.verdict(len(blocks)) + "\n" + facts)
+	case len(blocks) == 0:
+		b.WriteString(r.ended() + " · no output\n")
+	case len(blocks) == 1:
+		b.WriteString(r.ended() + " · " + blocks[0].name + ":\n" + blocks[0].text)
+		return b.String()
+	default: // the id in the verdict tells which line is the next header
+		b.WriteString(r.ended() + " · " + blocks[0].name + " of " + r.ExecID + ":\n")
+		blocks[0].write(&b)
+		blocks = blocks[1:]
+	}
+	for _, block := range blocks {
+		fmt.Fprintf(&b, "--- %s of %s ---\n", block.name, r.ExecID)
+		block.write(&b)
+	}
+	return b.String()
+}
+
+// ended says how the command ended, and after which time.
+func (r ExecResult) ended() string {
+	return ending(r.Status, r.ExitCode, r.Signal) + " · " + took(r.took)
+}
+
+// verdict is the first line of a text in which lines of ours follow.
+func (r ExecResult) verdict(blocks int) string {
+	s := r.ended()
+	if blocks == 0 || r.Truncated && !r.builtIn() || r.Status == sandbox.Running {
+		s += " · " + r.extent()
+	}
+	if r.Truncated {
+		s += fmt.Sprintf(" · truncated: %s, %s left out", excerpt.Count(r.OmittedLines, "line"), excerpt.Count(r.OmittedBytes, "byte"))
+		if r.LogPath != "" {
+			s += " · log " + r.LogPath
+		}
+	}
+	return s
+}
+
+// facts are the lines of ours below the verdict: what the next step needs besides the output.
+func (r ExecResult) facts() string {
+	var b strings.Builder
+	switch {
+	case r.SummaryBy != "":
+		fact(&b, "summary ("+r.SummaryBy+")", indented(r.Summary))
+	case r.builtIn():
+		fact(&b, "summary", indented(r.Summary))
+	}
+	if r.Status == sandbox.Running {
+		fact(&b, "code", r.Code) // that its box does not respond; other codes follow from the verdict
+	}
+	fact(&b, "still running", procNames(r.Leftover, max(0, r.LeftoverCount-len(r.Leftover))))
 	fact(&b, "hint", r.Hint)
-	fact(&b, "still running", procNames(r.Leftover, r.LeftoverCount-len(r.Leftover)))
 	if r.Log != nil {
 		fact(&b, "log incomplete", r.Log.sentence())
 	}
-	fmt.Fprintf(&b, "containerId: %s · execId: %s\n", r.ContainerID, r.ExecID)
-	r.section(&b, "stdout", r.Stdout)
-	r.section(&b, "stderr", r.Stderr)
 	return b.String()
 }
+
+// builtIn reports whether the summary is that of the built-in summariser, which begins with the
+// number of lines.
+func (r *ExecResult) builtIn() bool { return r.digested && r.SummaryBy == "" }
 
 // indented indents the text of a box: lines of ours begin at the margin.
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
 
-// verdict is the first line of the text.
-func (r ExecResult) verdict() string {
-	parts := []string{ending(r.Status, r.ExitCode, r.Signal), took(r.took), "no output"}
-	if r.lines > 0 {
-		parts[2] = excerpt.Count(r.lines, "line")
+// A block is a part of the output with the name of its stream.
+type block struct{ name, text string }
+
+// blocks returns the output as it is shown: one block for each stream that is not empty.
+func (r ExecResult) blocks() (list []block) {
+	for _, x := range []block{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
+		if x.text != "" {
+			list = append(list, x)
+		}
 	}
-	if r.Status == sandbox.Running {
-		parts[2] += " so far"
+	return list
+}
+
+// write writes the text of a block as whole lines.
+func (x block) write(b *strings.Builder) {
+	b.WriteString(x.text)
+	if midLine(x.text) {
+		b.WriteByte('\n')
 	}
-	if r.Truncated {
-		parts = append(parts, fmt.Sprintf("truncated: %s, %s left out",
-			excerpt.Count(r.OmittedLines, "line"), excerpt.Count(r.OmittedBytes, "byte")))
-	}
-	if r.LogPath != "" {
-		parts = append(parts, "log "+r.LogPath)
-	}
-	return strings.Join(parts, " · ")
 }
 
 // procNames names processes, and counts more that it does not name.
@@ -202,18 +277,4 @@ func procNames(procs []sandbox.Proc, more int) string {
 		list = append(list, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(list, ", ")
-}
-
-// section writes a stream below its header.
-func (r ExecResult) section(b *strings.Builder, name, text string) {
-	if text == "" {
-		return
-	}
-	end := ""
-	if midLine(text) {
-		end = "\n"
-	}
-	lines := int64(strings.Count(text, "\n") + len(end))
-	fmt.Fprintf(b, "--- %s of %s: the next %s, %s ---\n%s%s", name, r.ExecID,
-		excerpt.Count(lines, "line"), excerpt.Count(int64(len(text)), "byte"), text, end)
 }

@@ -31,8 +31,8 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 		}
 	}
 	list = append(list, memoryHint(exit)...)
-	if n := len(exit.Leftover) + exit.More; n > 0 {
-		list = append(list, leftoverHint(n))
+	if len(exit.Leftover) > 0 {
+		list = append(list, leftoverHint(run.ID))
 	}
 	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
 }
@@ -108,11 +108,8 @@ func missingHint(image string) string {
 	return fmt.Sprintf("Exit code 127 mostly means that the image %s does not have the command. Do without it, start a container with another image, or have the owner set another default (--image, or default under [images]).", image)
 }
 
-func leftoverHint(n int) string {
-	if n == 1 {
-		return "1 process that the command started is still running, and its output is added to the log; stop with this execId ends the process."
-	}
-	return fmt.Sprintf("%d processes that the command started are still running, and their output is added to the log; stop with this execId ends them.", n)
+func leftoverHint(id string) string {
+	return fmt.Sprintf(`stop {"execId": %q} ends what still runs; its output is added to the log.`, id)
 }
 
 // replacedHint reports that the caller's container was replaced by a new one, and why.

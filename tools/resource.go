@@ -72,7 +72,7 @@ func endText(v sandbox.Lines) string {
 func addLink(ctx context.Context, res *mcp.CallToolResult, r ExecResult) {
 	version := mcpserver.RequestProtocolVersion(ctx)
 	old := version != "" && version < sinceLinks
-	if old || r.LogPath == "" || !r.Truncated && r.Status != sandbox.Running && r.LeftoverCount == 0 {
+	if old || r.LogPath == "" || !r.Truncated && r.Status != sandbox.Running && len(r.Leftover) == 0 {
 		return
 	}
 	res.Content = append(res.Content, mcp.NewResourceLink(logScheme+r.ExecID, r.ExecID, "all that the command printed", "text/plain"))

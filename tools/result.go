@@ -61,7 +61,10 @@ func Outcome(r *mcp.CallToolResult) (code, summaryBy string) {
 	case Failure:
 		code = result.Code
 	case ExecResult:
-		code, summaryBy = result.Code, result.SummaryBy
+		code, summaryBy = result.Code, result.author
+		if code == "" && result.failed() {
+			code = execFailed
+		}
 	}
 	return cmp.Or(code, "ok"), summaryBy
 }

@@ -58,7 +58,7 @@ func (s *Set) useAnswer(r *ExecResult, text string, err error) {
 		s.logger().Warn("no summary by the client's model; using the built-in one", "exec", r.ExecID, "cause", oneLine(err.Error(), 300))
 		return
 	}
-	r.Summary, r.SummaryBy = text, byClient
+	r.summarizedBy(byClient, text)
 }
 
 // sampling is a session in which the server may ask the model.

@@ -29,8 +29,8 @@ type ShownOutput struct {
 	Truncated    bool   `json:"truncated"`
 	OmittedBytes int64  `json:"omittedBytes,omitempty"` // of both streams
 	OmittedLines int64  `json:"omittedLines,omitempty"`
-	Stdout       string `json:"stdout"`
-	Stderr       string `json:"stderr"`
+	Stdout       string `json:"stdout,omitempty"`
+	Stderr       string `json:"stderr,omitempty"`
 
 	lines int64 // of both streams
 	shown int64 // bytes of both streams, before they were made inert

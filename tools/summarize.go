@@ -16,9 +16,9 @@ const (
 // is configured and answers, else the built-in one. An output that is shown whole or still
 // grows has none.
 func (s *Set) summarize(ctx context.Context, run *sandbox.Run, r *ExecResult) {
-	r.SummaryBy = byBuiltin
+	r.author = byBuiltin
 	if s.Terse {
-		r.SummaryBy = byNone
+		r.author = byNone
 	}
 	digest, ok := run.Digest(ctx)
 	if !ok {
@@ -34,5 +34,10 @@ func (s *Set) summarize(ctx context.Context, run *sandbox.Run, r *ExecResult) {
 		s.logger().Warn("no summary by the model; using the built-in one", "exec", r.ExecID, "model", s.Model.Name(), "cause", err)
 		return
 	}
-	r.Summary, r.SummaryBy = text, s.Model.Name()
+	r.summarizedBy(s.Model.Name(), text)
+}
+
+// summarizedBy replaces the summary by that of a model.
+func (r *ExecResult) summarizedBy(model, text string) {
+	r.Summary, r.SummaryBy, r.author = text, model, model
 }

@@ -56,13 +56,13 @@ func (v *client) act(ctx context.Context, list []act) {
 func (v *client) says(ctx context.Context, box string) bool {
 	word := v.word()
 	a := v.exec(ctx, box, word, "echo "+word, nil)
-	return v.expect(a, map[string]any{"status": sandbox.Exited, "exitCode": 0, "stdout": word + "\n", "stderr": ""})
+	return v.expect(a, map[string]any{"status": sandbox.Exited, "exitCode": 0, "stdout": word + "\n", "stderr": nil})
 }
 
 func (v *client) fails(ctx context.Context) {
 	word := v.word()
 	a := v.exec(ctx, "", word, "echo "+word+" >&2; exit 7", nil)
-	v.expect(a, map[string]any{"status": sandbox.Exited, "exitCode": 7, "code": "EXEC_FAILED", "stdout": "", "stderr": word + "\n"})
+	v.expect(a, map[string]any{"status": sandbox.Exited, "exitCode": 7, "stdout": nil, "stderr": word + "\n"})
 }
 
 // follows starts a command in the background and reads its log until it ends.
