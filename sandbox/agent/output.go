@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"io"
 	"os"
 	"runtime"
 	"sync"
@@ -13,16 +14,29 @@ import (
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
-// pump copies one output stream of a run to the host, each read in one frame.
+// pump copies the output streams of a run to the host, each read in one frame. One reader
+// has both pipes and reads them in the order in which they became readable, so a program
+// that writes to one and then to the other is recorded in this order, however late the
+// reader gets a processor. What one stream prints until it is read is read at once, though:
+// of three writes that alternate before the first is read, the third is read with the first.
 type pump struct {
 	run     *run
-	kind    wire.Kind
-	file    *os.File
-	tty     bool
-	passed  int           // bytes copied, until the pipe is enlarged
-	wide    bool          // the pipe is enlarged, or cannot be
+	poll    *os.File // an epoll instance that lists the readable sources, the first one first
+	sources []*source
+	open    int           // how many sources have not ended; used by copy
 	flushed chan struct{} // receives the answer to a flush
 	closed  chan struct{} // closed when the last byte is sent
+}
+
+// source is a pipe or terminal that a run prints to.
+type source struct {
+	kind   wire.Kind
+	nth    int // of its pump's
+	file   *os.File
+	fd     int
+	tty    bool
+	passed int  // bytes copied, until the pipe is enlarged
+	wide   bool // the pipe is enlarged, or cannot be
 }
 
 // frames are buffers with room for a frame's header in front of the output. A pump that
@@ -31,54 +45,125 @@ var frames = sync.Pool{New: func() any { return new([wire.HeaderLen + wire.MaxPa
 
 type frameBuf = *[wire.HeaderLen + wire.MaxPayload]byte
 
-func newPump(r *run, kind wire.Kind, f *os.File) *pump {
-	return &pump{run: r, kind: kind, file: f, tty: r.tty, flushed: make(chan struct{}, 1), closed: make(chan struct{})}
+// newPump returns a pump without sources. Its run is set before copy is called.
+func newPump() (*pump, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	unix.SetNonblock(fd, true) // so that it uses the runtime's poller
+	return &pump{poll: os.NewFile(uintptr(fd), "epoll"), flushed: make(chan struct{}, 1), closed: make(chan struct{})}, nil
 }
 
-// copy runs until no process holds the pipe or terminal any more. A terminal reports that
+// add adds a source, which close closes, also after an error.
+func (p *pump) add(kind wire.Kind, f *os.File, tty bool) error {
+	s := &source{kind: kind, nth: len(p.sources), file: f, tty: tty}
+	p.sources = append(p.sources, s)
+	p.open++
+	raw, err := f.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { s.fd = int(fd) })
+	}
+	if err != nil {
+		return err
+	}
+	raw, err = p.poll.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := raw.Control(func(epoll uintptr) { err = s.watch(int(epoll), unix.EPOLL_CTL_ADD) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// watch makes an epoll instance list a source when it is readable. It is listed once: after
+// the source is read, watch appends it to the list again as soon as there is more.
+func (s *source) watch(epoll, op int) error {
+	return unix.EpollCtl(epoll, op, s.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(s.nth)})
+}
+
+// close closes all descriptors. While copy runs, only copy may call it: to end copy, close poll.
+func (p *pump) close() {
+	p.poll.Close()
+	for _, s := range p.sources {
+		s.file.Close()
+	}
+}
+
+// copy runs until no process holds the pipes or terminal any more. A terminal reports that
 // by an error.
 func (p *pump) copy() {
 	defer func() {
 		close(p.closed)
 		runtime.Gosched() // let the run continue, which may wait for this alone
-		p.file.Close()
+		p.close()
 	}()
-	raw, err := p.file.SyscallConn()
+	raw, err := p.poll.SyscallConn()
 	if err != nil {
 		return
 	}
-	for {
-		end := false
-		err := raw.Read(func(fd uintptr) (ready bool) {
-			n, err := p.pass(int(fd), wire.MaxPayload)
-			end = n == 0 && err == nil || err != nil && err != unix.EAGAIN
-			return err != unix.EAGAIN
-		})
+	for p.open > 0 {
+		err := raw.Read(p.readable)
 		switch {
 		case os.IsTimeout(err):
-			p.answerFlush(raw)
-		case err != nil || end:
+			p.answerFlush()
+		case err != nil:
 			return
 		}
 	}
 }
 
-// pass reads once and sends what it has read.
-func (p *pump) pass(fd, most int) (n int, err error) {
+// readable reads each readable source once. It reports false if there is none.
+func (p *pump) readable(epoll uintptr) bool {
+	var list [2]unix.EpollEvent
+	n, err := unix.EpollWait(int(epoll), list[:], 0)
+	if err != nil {
+		return err == unix.EINTR
+	}
+	for _, e := range list[:n] {
+		p.pass(int(epoll), p.sources[e.Fd])
+	}
+	return n > 0
+}
+
+// pass reads a source once and sends what it has read. It watches the source again before it
+// sends: then the host may make the command print more, which must be listed in order.
+func (p *pump) pass(epoll int, s *source) {
 	buf := frames.Get().(frameBuf)
 	defer frames.Put(buf)
+	n, err := s.read(buf, wire.MaxPayload)
+	if err != nil && err != unix.EAGAIN {
+		s.file.Close()
+		p.open--
+		return
+	}
+	s.watch(epoll, unix.EPOLL_CTL_MOD)
+	p.send(s, buf, n)
+}
+
+// read reads a source once, behind the room for a frame's header. The error is io.EOF at the end.
+func (s *source) read(buf frameBuf, most int) (n int, err error) {
 	for {
-		n, err = unix.Read(fd, buf[wire.HeaderLen:wire.HeaderLen+most])
-		if err != unix.EINTR {
-			break
+		n, err = unix.Read(s.fd, buf[wire.HeaderLen:wire.HeaderLen+most])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
 		}
 	}
-	if n <= 0 {
-		return 0, err
+}
+
+// send sends what was read.
+func (p *pump) send(s *source, buf frameBuf, n int) {
+	if n > 0 {
+		p.run.print(s.kind, buf[:wire.HeaderLen+n])
+		s.widen(n)
 	}
-	p.run.print(p.kind, buf[:wire.HeaderLen+n])
-	p.widen(fd, n)
-	return n, nil
 }
 
 const (
@@ -92,13 +177,13 @@ const (
 )
 
 // widen counts the bytes copied, and enlarges a pipe that carries much.
-func (p *pump) widen(fd, n int) {
-	if p.wide || p.tty {
+func (s *source) widen(n int) {
+	if s.wide || s.tty {
 		return
 	}
-	if p.passed += n; p.passed >= widenAfter {
-		p.wide = true
-		unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, widePipe) // on failure the pipe stays as it is
+	if s.passed += n; s.passed >= widenAfter {
+		s.wide = true
+		unix.FcntlInt(uintptr(s.fd), unix.F_SETPIPE_SZ, widePipe) // on failure the pipe stays as it is
 	}
 }
 
@@ -112,32 +197,48 @@ func (r *run) print(kind wire.Kind, frame []byte) {
 	r.agent.out.send(frame) // on an error the pipe is still drained
 }
 
-// flush returns when all that is in the pipe now is sent, or the pipe is closed. It
-// interrupts the pump by the read deadline, since only the pump may read.
+// flush returns when all that is in the pipes now is sent, or they are closed. It
+// interrupts copy by the read deadline, since only copy may read.
 func (p *pump) flush() {
-	p.file.SetReadDeadline(time.Unix(1, 0))
+	p.poll.SetReadDeadline(time.Unix(1, 0))
 	select {
 	case <-p.flushed:
 	case <-p.closed:
 	}
 }
 
-// answerFlush sends as many bytes as the pipe holds and no more; of a terminal, as many
+// answerFlush sends as many bytes as the pipes hold and no more; of a terminal, as many
 // as it can hold. A process that prints forever must not keep its run from ending.
-func (p *pump) answerFlush(raw interface{ Control(func(uintptr)) error }) {
-	raw.Control(func(fd uintptr) {
-		have := ttyBuffer
-		if !p.tty {
-			have, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-		}
+func (p *pump) answerFlush() {
+	buf := frames.Get().(frameBuf)
+	defer frames.Put(buf)
+	for _, s := range p.sources {
+		have, _ := s.unread()
 		for have > 0 {
-			n, err := p.pass(int(fd), min(have, wire.MaxPayload))
-			if n <= 0 || err != nil {
-				return
+			n, err := s.read(buf, min(have, wire.MaxPayload))
+			if err != nil {
+				break // pass sees an end too
 			}
+			p.send(s, buf, n)
 			have -= n
 		}
-	})
-	p.file.SetReadDeadline(time.Time{})
+	}
+	p.poll.SetReadDeadline(time.Time{})
 	p.flushed <- struct{}{}
+}
+
+// unread returns how many bytes a source holds, or can hold. It fails if the source is closed.
+func (s *source) unread() (n int, err error) {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if e := raw.Control(func(fd uintptr) {
+		if n = ttyBuffer; !s.tty {
+			n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		}
+	}); e != nil {
+		return 0, e
+	}
+	return n, err
 }

@@ -37,7 +37,7 @@ type run struct {
 	gone        atomic.Bool // it has no process left
 
 	stdin  *stdin
-	out    []*pump
+	out    *pump
 	tty    bool
 	named  *named          // nil if it runs in no named shell
 	spare  *spare          // nil if its shell was started for it
@@ -84,9 +84,7 @@ func (a *Agent) start(f wire.Frame) error {
 		a.persistence.begin(r, body.Tag)
 	}
 	err = r.reportStarted()
-	for _, p := range r.out {
-		go p.copy()
-	}
+	go r.out.copy()
 	go r.finish(body)
 	return err
 }
@@ -191,15 +189,35 @@ func (r *run) pipes(p *program, body wire.StartBody) error {
 	} else {
 		r.stdin = newStdin(r, ours)
 	}
-	for _, kind := range []wire.Kind{wire.Stdout, wire.Stderr} {
-		ours, err := p.files.pipe(false)
-		if err != nil {
-			return err
-		}
-		r.out = append(r.out, newPump(r, kind, ours))
+	out, err := p.files.outputs()
+	if err != nil {
+		return err
 	}
+	r.prints(out)
 	return nil
 }
+
+// outputs appends the command's ends of two new pipes, and returns a pump of the agent's.
+func (f *fds) outputs() (*pump, error) {
+	p, err := newPump()
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []wire.Kind{wire.Stdout, wire.Stderr} {
+		ours, err := f.pipe(false)
+		if err == nil {
+			err = p.add(kind, ours, false)
+		}
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// prints sets the pump of the run's output.
+func (r *run) prints(p *pump) { r.out, p.run = p, r }
 
 // command sets the arguments that make the shell run the command.
 func (r *run) command(p *program, body wire.StartBody) error {
@@ -219,7 +237,8 @@ func (r *run) command(p *program, body wire.StartBody) error {
 }
 
 // pipe appends the command's end of a new pipe, which blocks as programs expect. It
-// returns the agent's end, which is non-blocking and uses the runtime's poller.
+// returns the agent's end, which is non-blocking. One that the agent writes to uses the
+// runtime's poller; the others have a pump's.
 func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
@@ -229,8 +248,13 @@ func (f *fds) pipe(theyRead bool) (ours *os.File, err error) {
 		fd[0], fd[1] = fd[1], fd[0]
 	}
 	*f = append(*f, uintptr(fd[1]))
-	unix.SetNonblock(fd[0], true)
-	return os.NewFile(uintptr(fd[0]), "pipe"), nil
+	if theyRead {
+		unix.SetNonblock(fd[0], true)
+		return os.NewFile(uintptr(fd[0]), "pipe"), nil
+	}
+	ours = os.NewFile(uintptr(fd[0]), "pipe")
+	unix.SetNonblock(fd[0], true) // later: NewFile gives non-blocking descriptors to the runtime's poller
+	return ours, nil
 }
 
 // begin starts the shell and registers it before it can be reaped.
@@ -308,7 +332,7 @@ func (r *run) finish(body wire.StartBody) {
 	r.agent.settle(r.tree)
 	if open {
 		r.agent.refillAfterRun()
-		r.awaitClosed()
+		<-r.out.closed
 		r.agent.awaitGone(r.tree)
 		r.reportClosed()
 	}
@@ -323,12 +347,10 @@ func (r *run) finish(body wire.StartBody) {
 // await returns how the shell ended. Most shells end when the last process that holds
 // their output does, and the end of the output is seen before SIGCHLD is.
 func (r *run) await() exitStatus {
-	for _, p := range r.out {
-		select {
-		case st := <-r.status:
-			return st
-		case <-p.closed:
-		}
+	select {
+	case st := <-r.status:
+		return st
+	case <-r.out.closed:
 	}
 	r.agent.reapShell(r.pid)
 	return <-r.status
@@ -364,30 +386,20 @@ func (r *run) drain() {
 	}
 	timer := time.NewTimer(drainTime)
 	defer timer.Stop()
-	for _, p := range r.out {
-		select {
-		case <-p.closed:
-		case <-timer.C:
-			timer.Reset(0) // the other pipe's time is up as well
-			p.flush()
-		}
+	select {
+	case <-r.out.closed:
+	case <-timer.C:
+		r.out.flush()
 	}
 }
 
+// closed reports whether both pipes are closed.
 func (r *run) closed() bool {
-	for _, p := range r.out {
-		select {
-		case <-p.closed:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func (r *run) awaitClosed() {
-	for _, p := range r.out {
-		<-p.closed
+	select {
+	case <-r.out.closed:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -460,8 +472,8 @@ func (r *run) reportClosed() {
 // release closes what a run that never started has opened.
 func (r *run) release() {
 	r.stdin.end()
-	for _, p := range r.out {
-		p.file.Close()
+	if r.out != nil {
+		r.out.close()
 	}
 	if r.named != nil {
 		r.named.settle(true)

@@ -47,7 +47,7 @@ type spare struct {
 	pid  int
 	tree *tree
 	talk *os.File // the socket at which it waits
-	out  [2]*os.File
+	out  *pump    // without a run
 
 	text uintptr // the address of its command
 	home string  // its working directory, as the kernel names it
@@ -97,14 +97,11 @@ func (a *Agent) newSpare(script int) (*spare, error) {
 	s := &spare{tree: newTree()}
 	files := fds{a.null}
 	defer func() { files.close(a.null) }()
-	for i := range s.out {
-		ours, err := files.pipe(false)
-		if err != nil {
-			s.close()
-			return nil, err
-		}
-		s.out[i] = ours
+	out, err := files.outputs()
+	if err != nil {
+		return nil, err
 	}
+	s.out = out
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		s.close()
@@ -126,11 +123,10 @@ func (a *Agent) newSpare(script int) (*spare, error) {
 
 // close closes the agent's descriptors of a spare shell that no run has claimed.
 func (s *spare) close() {
-	for _, f := range []*os.File{s.talk, s.out[0], s.out[1]} {
-		if f != nil {
-			f.Close()
-		}
+	if s.talk != nil {
+		s.talk.Close()
 	}
+	s.out.close()
 }
 
 var errNoSpare = errors.New("the shell cannot be used as a spare")
@@ -208,18 +204,10 @@ func (s *spare) assign(dir string, body wire.StartBody) error {
 // silent reports whether its output pipes are empty. A command can open them and write to
 // them.
 func (s *spare) silent() bool {
-	for _, f := range s.out {
-		raw, err := f.SyscallConn()
-		if err != nil {
-			return false
-		}
-		n := -1
-		raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-		if n != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.out.sources, func(x *source) bool {
+		n, err := x.unread()
+		return n > 0 || err != nil
+	})
 }
 
 // bootstrap returns the script that gives the idle shell the state of one that starts

@@ -253,7 +253,7 @@ func (r *run) claimIdle(dir string, body wire.StartBody) bool {
 		}
 		delete(s.all, one.pid)
 		r.spare, r.tree = one, one.tree
-		r.out = []*pump{newPump(r, wire.Stdout, one.out[0]), newPump(r, wire.Stderr, one.out[1])}
+		r.prints(one.out)
 		r.register(one.pid)
 		return true
 	}
@@ -290,22 +290,18 @@ func (r *run) restartUnread(st exitStatus, body wire.StartBody) bool {
 	if !st.wait.Signaled() || r.killing != nil || r.tree.collateral.Load() || r.agent.sparesSuspended() || !r.spare.unheard() {
 		return false
 	}
-	for _, p := range r.out {
-		p.file.Close()
-		<-p.closed
-	}
-	r.out = nil
+	ended := r.out
+	ended.poll.Close()
+	<-ended.closed
 	dir, err := r.agent.resolve(body.Dir)
 	if err == nil {
 		_, err = r.spawnNew(dir, body)
 	}
 	if err != nil {
-		r.out = nil
+		r.out = ended
 		return false
 	}
-	for _, p := range r.out {
-		go p.copy()
-	}
+	go r.out.copy()
 	return true
 }
 

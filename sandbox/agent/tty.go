@@ -67,7 +67,15 @@ func (r *run) terminal(p *program, body wire.StartBody) error {
 		return err
 	}
 	p.files = append(p.files, uintptr(slave), uintptr(slave), uintptr(slave))
-	r.out = []*pump{newPump(r, wire.Stdout, master)}
+	out, err := newPump()
+	if err == nil {
+		r.prints(out)
+		err = out.add(wire.Stdout, master, true)
+	}
+	if err != nil {
+		master.Close()
+		return err
+	}
 	// Input has its own descriptor, so that input and output are closed independently.
 	// Not in.Fd() and dup: Fd would make the terminal block.
 	in, err := duplicate(master)
@@ -102,7 +110,7 @@ func (r *run) resize(size wire.Size) error {
 	if !r.tty {
 		return wire.Violation("%v of a run without a terminal", wire.Resize)
 	}
-	if raw, err := r.out[0].file.SyscallConn(); err == nil {
+	if raw, err := r.out.sources[0].file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { setSize(int(fd), size) }) // fails only if the terminal is closed
 	}
 	return nil

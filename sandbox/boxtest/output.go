@@ -56,16 +56,19 @@ func testAfterShell(t *testing.T, s *suite) {
 	t.Errorf("the process was left over %d times", tries)
 }
 
-// testOrder has a command write to both streams in turn, each time only after the last
-// output was seen: the order of bytes in two pipes is unknown.
+// testOrder has a command write to both streams, one after the other, and wait until both lines
+// were seen: they are in the log in the order in which they were written.
 func testOrder(t *testing.T, s *suite) {
-	run := start(t, s.box, sandbox.Command{Cmd: `seen() { until [ -e seen-$1 ]; do sleep 0.01; done; }
-for i in 1 2 3; do echo o$i; seen o$i; echo e$i >&2; seen e$i; done`})
+	const rounds = 10
+	run := start(t, s.box, sandbox.Command{Cmd: fmt.Sprintf(`seen() { until [ -e seen-$1 ]; do sleep 0.01; done; }
+for i in {1..%d}; do echo o$i; echo e$i >&2; seen $i; echo E$i >&2; echo O$i; seen $i$i; done`, rounds)})
 	var all string
-	for _, line := range []string{"o1", "e1", "o2", "e2", "o3", "e3"} {
-		printed(t, run, line+"\n")
-		want(t, sh(t, s.box, "touch seen-"+line), 0, "")
-		all += line + "\n"
+	for i := 1; i <= rounds; i++ {
+		printed(t, run, fmt.Sprintf("e%d\n", i))
+		want(t, sh(t, s.box, fmt.Sprintf("touch seen-%d", i)), 0, "")
+		printed(t, run, fmt.Sprintf("O%d\n", i))
+		want(t, sh(t, s.box, fmt.Sprintf("touch seen-%d%d", i, i)), 0, "")
+		all += fmt.Sprintf("o%d\ne%d\nE%d\nO%d\n", i, i, i, i)
 	}
 	if got := string(logged(t, wait(t, run).run)); got != all {
 		t.Errorf("log %q, want %q", got, all)
