@@ -229,6 +229,9 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 		return ExecResult{}, exit.Err
 	}
 	r := newExecResult(ctx, run, exit)
+	if args.follows && exit.Status == sandbox.Running {
+		s.told.follow(owner, run)
+	}
 	r.Hint = strings.TrimSpace(approvalHint(run.Command.Approval) + " " + r.Hint)
 	if args.ContainerID == "" {
 		r.hint(replacedHint(s.Manager.ClaimReplaced(owner))...)

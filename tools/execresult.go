@@ -40,6 +40,7 @@ type ExecResult struct {
 	LeftoverCount int            `json:"leftoverCount,omitempty"` // how many they are, if Leftover does not name all
 	Changed       []string       `json:"changed,omitempty"`       // paths of the workspace that the host may run
 	ShownOutput
+	news
 
 	took     time.Duration
 	digested bool            // the summary was made from the whole output
@@ -83,6 +84,7 @@ const execOutput = `{"type":"object","properties":{
 	"omittedLines":{"type":"integer"},
 	"stdout":{"type":"string"},
 	"stderr":{"type":"string"},
+	"note":{},"room":{},"ended":{},
 	"error":{"type":"string"}
 	},"anyOf":[{"required":["status","summary","truncated","containerId","execId"]},{"required":["error","code"]}],"additionalProperties":false}`
 

@@ -35,6 +35,7 @@ type listResult struct {
 	Omitted    int         `json:"omitted,omitempty"` // commands
 	Changed    []string    `json:"changed,omitempty"` // paths of workspaces that the host may run
 	Hint       string      `json:"hint,omitempty"`
+	news
 }
 
 type listedBox struct {
@@ -65,6 +66,7 @@ const listOutput = `{"type":"object","properties":{
 	"commands":{"type":"array"},
 	"omitted":{"type":"integer"},
 	"changed":{"type":"array"},
+	"note":{},"room":{},"ended":{},
 	"error":{"type":"string"},"code":{"type":"string"},"hint":{"type":"string"}
 	},"anyOf":[{"required":["containers","commands"]},{"required":["error","code"]}],"additionalProperties":false}`
 

@@ -164,6 +164,7 @@ type logsResult struct {
 	LogPath string  `json:"logPath,omitempty"`
 	Log     *LogGap `json:"log,omitempty"` // nil if the log is complete
 	Text    string  `json:"text"`
+	news
 
 	took time.Duration
 }
@@ -196,6 +197,7 @@ const logsOutput = `{"type":"object","properties":{
 	"logPath":{"type":"string"},
 	"log":{"type":"object"},
 	"text":{"type":"string"},
+	"note":{},"room":{},"ended":{},
 	"error":{"type":"string"},"code":{"type":"string"}
 	},"anyOf":[{"required":["status","execId","next","text"]},{"required":["error","code"]}],"additionalProperties":false}`
 

@@ -78,7 +78,7 @@ func TestLogsErrorsSayWhatToTry(t *testing.T) {
 		`{"execId":"e","stream":"both"}`:        `stream must be "stdout" or "stderr", got "both"`,
 		`{"execId":"e","grep":"(?<=a)b"}`:       "the pattern in grep is not a valid regular expression",
 		`{"execId":"e","waitSeconds":601}`:      "waitSeconds must be between 0 and 600",
-		`{"execId":"e","pattern":"x"}`:          `Did you mean "grep"?`,
+		`{"execId":"e","query":"x"}`:          `Did you mean "grep"?`,
 		`{"execId":"e","grep":"` + long5 + `"}`: "grep must have at most 1000 bytes, got 1001",
 	} {
 		a := callTool(t, c, "logs", args)

@@ -26,6 +26,7 @@ type Failure struct {
 	Error string `json:"error"`
 	Code  string `json:"code"`
 	Hint  string `json:"hint,omitempty"`
+	news
 }
 
 // maxSentence bounds the error of a Failure, which may repeat an argument: some hosts cut longer

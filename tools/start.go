@@ -71,6 +71,7 @@ type startResult struct {
 	Isolated    bool     `json:"isolated"`
 	Notes       []string `json:"notes,omitempty"`
 	StartMs     int64    `json:"startMs"`
+	news
 }
 
 const startOutput = `{"type":"object","properties":{
@@ -87,6 +88,7 @@ const startOutput = `{"type":"object","properties":{
 	"isolated":{"type":"boolean"},
 	"notes":{"type":"array","items":{"type":"string"}},
 	"startMs":{"type":"integer"},
+	"note":{},"room":{},"ended":{},
 	"error":{"type":"string"},"code":{"type":"string"},"hint":{"type":"string"}
 	},"anyOf":[{"required":["containerId","status"]},{"required":["error","code"]}],"additionalProperties":false}`
 

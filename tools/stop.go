@@ -37,6 +37,7 @@ type stopResult struct {
 	ContainerID string `json:"containerId"`
 	Status      string `json:"status"` // "stopped", or of a command how it ended
 	DurationMs  int64  `json:"durationMs"`
+	news
 
 	took time.Duration
 }
@@ -46,6 +47,7 @@ const stopOutput = `{"type":"object","properties":{
 	"containerId":{"type":"string"},
 	"status":{"type":"string"},
 	"durationMs":{"type":"integer"},
+	"note":{},"room":{},"ended":{},
 	"error":{"type":"string"},"code":{"type":"string"},"hint":{"type":"string"}
 	},"anyOf":[{"required":["containerId","status"]},{"required":["error","code"]}],"additionalProperties":false}`
 

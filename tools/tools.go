@@ -61,6 +61,7 @@ type Set struct {
 
 	results   *pending[ExecResult] // whose summary the client was asked for; made by Tools
 	questions *pending[*question]  // to users; made by Tools
+	told      sessions             // of what replies said
 }
 
 // A Model writes summaries instead of the built-in summariser, whose summary is used if the
@@ -80,14 +81,14 @@ func (s *Set) Tools() []mcpserver.ServerTool {
 		s.results = &pending[ExecResult]{each: 1}
 		s.questions = &pending[*question]{each: maxQuestions}
 	}
-	return []mcpserver.ServerTool{
+	return s.informed([]mcpserver.ServerTool{
 		{Tool: startTool(), Handler: s.masked(s.handleStart)},
 		{Tool: s.execTool(), Handler: s.masked(s.handleExec)},
 		{Tool: logsTool(), Handler: s.masked(s.handleLogs)},
 		{Tool: inputTool(), Handler: s.masked(s.handleInput)},
 		{Tool: listTool(), Handler: s.masked(s.handleList)},
 		{Tool: stopTool(), Handler: s.masked(s.handleStop)},
-	}
+	})
 }
 
 func (s *Set) owner(ctx context.Context) sandbox.Owner {
