@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -52,6 +54,13 @@ func (s *shells) limiter(name string, most int) (l *limiter, ok bool) {
 	l = &limiter{slots: 1}
 	s.byName[name] = l
 	return l, true
+}
+
+// Shells returns the names of the box's named shells, in order.
+func (b *Box) Shells() []string {
+	b.shells.mu.Lock()
+	defer b.shells.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.shells.byName))
 }
 
 // acquireShell waits for the end of the commands that came before in the shell of

@@ -23,11 +23,15 @@ func TestBackgroundCommandIsNotWaitedFor(t *testing.T) {
 
 	stopped := callTool(t, c, "stop", `{"execId":"`+id+`"}`)
 	stopped.has(t, map[string]any{"status": "killed", "execId": id, "containerId": server.fields["containerId"]})
-	stopped.says(t, "killed · execId "+id)
+	stopped.says(t, "killed (SIGTERM) · execId "+id)
 	callTool(t, c, "logs", `{"execId":"`+id+`"}`).has(t, map[string]any{"status": "killed", "signal": "SIGTERM"})
 	again := callTool(t, c, "stop", `{"execId":"`+id+`"}`)
-	again.has(t, map[string]any{"code": sandbox.ExecNotFound})
-	again.says(t, "has ended")
+	again.has(t, map[string]any{"status": "killed", "signal": "SIGTERM", "containerId": server.fields["containerId"], "code": nil})
+	again.says(t, "killed (SIGTERM) · ", "hint: The command had ended before")
+	failed := callTool(t, c, "exec", `{"cmd":"exit 7"}`).fields["execId"].(string)
+	over := callTool(t, c, "stop", `{"execId":"`+failed+`"}`)
+	over.has(t, map[string]any{"status": "exited", "exitCode": 7})
+	over.says(t, "exit 7 · execId "+failed)
 	callTool(t, c, "exec", `{"cmd":"true"}`).has(t, map[string]any{"containerId": server.fields["containerId"]})
 }
 
@@ -105,7 +109,7 @@ func TestLeftoverProcessesAreReported(t *testing.T) {
 		t.Error(brief.json)
 	}
 	callTool(t, c, "logs", `{"execId":"`+brief.fields["execId"].(string)+`","grep":"never","waitSeconds":30}`)
-	callTool(t, c, "stop", `{"execId":"`+brief.fields["execId"].(string)+`"}`).has(t, map[string]any{"code": sandbox.ExecNotFound})
+	callTool(t, c, "stop", `{"execId":"`+brief.fields["execId"].(string)+`"}`).has(t, map[string]any{"status": "exited", "exitCode": 0})
 }
 
 // TestLogsAddTheSummaryAtTheEnd: for a call that waited for a long output, or reads its end.

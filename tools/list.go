@@ -15,18 +15,27 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
-// maxListed is how many commands a list has. Running ones come first.
-const maxListed = 50
+const (
+	// maxListed is how many commands a list has besides those that run: the last ones.
+	maxListed = 10
+
+	// maxAll is how many commands of either kind a list has at most.
+	maxAll = 200
+)
 
 func listTool() mcp.Tool {
 	return mcp.Tool{
 		Name:            "list",
 		Description:     `List your containers and commands, running and recent, with their ids.`,
-		RawInputSchema:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+		RawInputSchema:  json.RawMessage(`{"type":"object","properties":{"all":{"type":"boolean"}},"additionalProperties":false}`),
 		RawOutputSchema: json.RawMessage(listOutput),
 		Annotations:     readOnlyHints("List containers and commands"),
 	}
 }
+
+type listArgs struct{ all bool }
+
+func (a *listArgs) params() []param { return []param{{"all", &a.all}} }
 
 // listResult lists the boxes and commands of an owner.
 type listResult struct {
@@ -45,19 +54,19 @@ type listedBox struct {
 	Started     string `json:"started"`
 	Running     int    `json:"running"`        // commands
 	Kept        string `json:"kept,omitempty"` // for how long without a server, or unused
+	Shells      string `json:"shells,omitempty"`
 }
 
+// A listedRun has what tells a command from others. logs with its id has the rest.
 type listedRun struct {
 	ExecID      string         `json:"execId"`
 	Status      sandbox.Status `json:"status"`
 	ExitCode    *int           `json:"exitCode,omitempty"`
 	Signal      string         `json:"signal,omitempty"`
 	Cmd         string         `json:"cmd"`
-	ContainerID string         `json:"containerId"`
-	Started     string         `json:"started"`
+	ContainerID string         `json:"containerId,omitempty"` // if it is not the only container
 	DurationMs  int64          `json:"durationMs"`
 	Lines       int64          `json:"lines"`
-	LogPath     string         `json:"logPath,omitempty"`
 	Leftover    []sandbox.Proc `json:"leftover,omitempty"` // that it left behind, while any of them runs
 }
 
@@ -71,11 +80,12 @@ const listOutput = `{"type":"object","properties":{
 	},"anyOf":[{"required":["containers","commands"]},{"required":["error","code"]}],"additionalProperties":false}`
 
 func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	if err := parse(req, nil); err != nil {
+	var args listArgs
+	if err := parse(req, args.params()); err != nil {
 		return Failed(err), nil
 	}
 	reattached := s.Manager.AwaitReattach(ctx, s.owner(ctx), reattachWait)
-	r := s.list(s.owner(ctx))
+	r := s.list(s.owner(ctx), args.all)
 	changes := s.Manager.Changes(s.owner(ctx), maxChangesWait)
 	hints := changedHint(changes)
 	if !reattached {
@@ -85,26 +95,38 @@ func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	return reply(r, r.text()), nil
 }
 
-// list lists what an owner has.
-func (s *Set) list(owner sandbox.Owner) listResult {
+// list lists what an owner has: boxes, what runs, and the last commands or all.
+func (s *Set) list(owner sandbox.Owner, all bool) listResult {
 	r := listResult{Containers: []listedBox{}, Commands: []listedRun{}}
 	for _, b := range s.Manager.Boxes(owner) {
 		if b.Gone() == nil {
 			d := b.Describe()
-			r.Containers = append(r.Containers, listedBox{d.ID, d.Name, d.Image, clock(d.Started), d.Running, kept(d.Persistent)})
+			r.Containers = append(r.Containers, listedBox{d.ID, d.Name, d.Image, clock(d.Started), d.Running, kept(d.Persistent), strings.Join(b.Shells(), ", ")})
 		}
 	}
 	runs := s.Manager.Records(owner)
 	slices.SortStableFunc(runs, func(a, b sandbox.Record) int { return cmp.Compare(afterRunning(a), afterRunning(b)) })
-	for _, run := range runs[:min(len(runs), maxListed)] {
-		r.Commands = append(r.Commands, listedRun{
-			ExecID: run.ID, Status: run.Exit.Status, ExitCode: exitCode(run.Exit), Signal: run.Exit.Signal,
-			Cmd: oneLine(run.Cmd, 200), ContainerID: run.Box, Started: clock(run.Started),
-			DurationMs: run.Exit.Took.Milliseconds(), Lines: run.Log.Lines, LogPath: run.LogPath, Leftover: leftoverOf(run),
-		})
+	over, most := slices.IndexFunc(runs, func(r sandbox.Record) bool { return afterRunning(r) > 0 }), maxAll
+	if over >= 0 && !all {
+		most = min(over+maxListed, maxAll)
+	}
+	for _, run := range runs[:min(len(runs), most)] {
+		r.Commands = append(r.Commands, r.listed(run))
 	}
 	r.Omitted = len(runs) - len(r.Commands)
 	return r
+}
+
+// listed describes a command in a list that has its containers.
+func (r *listResult) listed(run sandbox.Record) listedRun {
+	c := listedRun{
+		ExecID: run.ID, Status: run.Exit.Status, ExitCode: exitCode(run.Exit), Signal: run.Exit.Signal,
+		Cmd: oneLine(run.Cmd, 80), DurationMs: run.Exit.Took.Milliseconds(), Lines: run.Log.Lines, Leftover: leftoverOf(run),
+	}
+	if len(r.Containers) != 1 || r.Containers[0].ContainerID != run.Box {
+		c.ContainerID = run.Box
+	}
+	return c
 }
 
 // leftoverOf returns the processes that a command left behind, while any of them runs.
@@ -140,15 +162,26 @@ func (r listResult) text() string {
 		if c.Kept != "" {
 			b.WriteString(" · kept for " + c.Kept)
 		}
+		if c.Shells != "" {
+			b.WriteString(" · shells " + c.Shells)
+		}
 		fmt.Fprintf(&b, " · since %s\n", c.Started)
 	}
 	for _, c := range r.Commands {
-		fmt.Fprintf(&b, "command %s · %s · %s · %s · in %s · at %s · log %s · %s\n", c.ExecID, ending(c.Status, c.ExitCode, c.Signal),
-			took(time.Duration(c.DurationMs)*time.Millisecond), excerpt.Count(c.Lines, "line"), c.ContainerID, c.Started, cmp.Or(c.LogPath, "none"), c.Cmd)
+		fmt.Fprintf(&b, "command %s · %s · %s · %s", c.ExecID, ending(c.Status, c.ExitCode, c.Signal),
+			took(time.Duration(c.DurationMs)*time.Millisecond), excerpt.Count(c.Lines, "line"))
+		if c.ContainerID != "" {
+			b.WriteString(" · in " + c.ContainerID)
+		}
+		fmt.Fprintf(&b, " · %s\n", c.Cmd)
 		fact(&b, "  still running", procNames(c.Leftover, 0))
 	}
 	if r.Omitted > 0 {
-		fmt.Fprintf(&b, "%d older ones are left out\n", r.Omitted)
+		fmt.Fprintf(&b, "%s left out", excerpt.Count(int64(r.Omitted), "older one"))
+		if len(r.Commands) < maxAll {
+			b.WriteString(" (all: true lists them)")
+		}
+		b.WriteByte('\n')
 	}
 	fact(&b, "hint", r.Hint)
 	return b.String()

@@ -78,7 +78,7 @@ func TestLogsErrorsSayWhatToTry(t *testing.T) {
 		`{"execId":"e","stream":"both"}`:        `stream must be "stdout" or "stderr", got "both"`,
 		`{"execId":"e","grep":"(?<=a)b"}`:       "the pattern in grep is not a valid regular expression",
 		`{"execId":"e","waitSeconds":601}`:      "waitSeconds must be between 0 and 600",
-		`{"execId":"e","query":"x"}`:          `Did you mean "grep"?`,
+		`{"execId":"e","query":"x"}`:            `Did you mean "grep"?`,
 		`{"execId":"e","grep":"` + long5 + `"}`: "grep must have at most 1000 bytes, got 1001",
 	} {
 		a := callTool(t, c, "logs", args)
@@ -86,9 +86,9 @@ func TestLogsErrorsSayWhatToTry(t *testing.T) {
 			t.Errorf("%.60s: isError %v, %.300s", args, a.isError, a.text)
 		}
 	}
-	list := callTool(t, c, "list", `{"all":true}`)
+	list := callTool(t, c, "list", `{"any":true}`)
 	list.has(t, map[string]any{"code": "INVALID_ARGUMENT"})
-	list.says(t, `list has no argument "all"`, "list takes no arguments.")
+	list.says(t, `list has no argument "any"`, "The arguments of list: all.")
 }
 
 var long5 = strings.Repeat("x", maxPattern+1)
@@ -283,10 +283,30 @@ func TestListShowsRunningCommandsFirst(t *testing.T) {
 		execID(t, c, `{"cmd":"true"}`)
 	}
 	a = callTool(t, c, "list", `{}`)
-	a.has(t, map[string]any{"omitted": 7})
-	if a.says(t, "7 older ones are left out", "command "+long+" · running"); len(a.fields["commands"].([]any)) != maxListed {
+	a.has(t, map[string]any{"omitted": 6})
+	if a.says(t, "6 older ones left out (all: true lists them)", "command "+long+" · running"); len(a.fields["commands"].([]any)) != maxListed+1 {
 		t.Error(a.json)
 	}
+	a = callTool(t, c, "list", `{"all":true}`)
+	if a.has(t, map[string]any{"omitted": nil}); len(a.fields["commands"].([]any)) != maxListed+7 || strings.Contains(a.text, "left out") {
+		t.Error(a.json)
+	}
+}
+
+// TestListIsShort: after many commands it has what the next step needs, in some 400 tokens.
+func TestListIsShort(t *testing.T) {
+	c := connect(t, newSet(t))
+	for range 40 {
+		callTool(t, c, "exec", `{"cmd":"cd src/server && go test -run TestSomething ./... 2>&1 | tail -20"}`)
+	}
+	callTool(t, c, "exec", `{"cmd":"true","shell":"dev"}`)
+	a := callTool(t, c, "list", `{}`)
+	t.Logf("text %d bytes, structured %d", len(a.text), len(a.json))
+	if len(a.text) > 1800 || len(a.json) > 2200 {
+		t.Errorf("%d and %d bytes:\n%s\n%s", len(a.text), len(a.json), a.text, a.json)
+	}
+	a.has(t, map[string]any{"omitted": 31})
+	a.says(t, " · shells dev · ", "1 container · 41 commands\n")
 }
 
 // TestTruncatedResultLinksToTheLog: other results have no link.

@@ -74,7 +74,7 @@ func compactSize(t *testing.T, raw json.RawMessage) int {
 func TestSchemasMatchParsers(t *testing.T) {
 	known := map[string][]param{
 		"start": new(startArgs).params(), "exec": new(ExecArgs).params(), "stop": new(stopArgs).params(),
-		"logs": new(logsArgs).params(), "input": new(inputArgs).params(), "list": nil,
+		"logs": new(logsArgs).params(), "input": new(inputArgs).params(), "list": new(listArgs).params(),
 	}
 	for _, tool := range new(Set).Tools() {
 		var schema struct {

@@ -36,6 +36,9 @@ type stopResult struct {
 	ExecID      string `json:"execId,omitempty"` // only of a command
 	ContainerID string `json:"containerId"`
 	Status      string `json:"status"` // "stopped", or of a command how it ended
+	ExitCode    *int   `json:"exitCode,omitempty"`
+	Signal      string `json:"signal,omitempty"`
+	Hint        string `json:"hint,omitempty"`
 	DurationMs  int64  `json:"durationMs"`
 	news
 
@@ -46,6 +49,7 @@ const stopOutput = `{"type":"object","properties":{
 	"execId":{"type":"string"},
 	"containerId":{"type":"string"},
 	"status":{"type":"string"},
+	"exitCode":{},"signal":{},
 	"durationMs":{"type":"integer"},
 	"note":{},"room":{},"ended":{},
 	"error":{"type":"string"},"code":{"type":"string"},"hint":{"type":"string"}
@@ -91,23 +95,36 @@ func (s *Set) stop(owner sandbox.Owner, execID, containerID string) (stopResult,
 }
 
 // stopRun kills a command, or the processes that it left behind, and returns when they have ended.
+// Of a command that is over it says how it ended: the caller has what it wanted.
 func (s *Set) stopRun(owner sandbox.Owner, id string) (stopResult, error) {
 	run, err := s.Manager.Run(owner, id)
 	if err != nil {
-		return stopResult{}, err
+		r, unknown := s.Manager.Record(owner, id)
+		if unknown != nil || r.Exit.Status == sandbox.Running {
+			return stopResult{}, err // it may run where no call can reach it
+		}
+		return stopped(id, r.Box, r.Exit, "The command had ended before; nothing of it runs."), nil
 	}
 	run.Kill()
 	awaitDeath(run.Over())
-	return stopResult{ExecID: id, ContainerID: run.Box.ID, Status: string(run.Exit().Status)}, nil
+	return stopped(id, run.Box.ID, run.Exit(), ""), nil
+}
+
+// stopped returns the result for a command that is over.
+func stopped(id, box string, exit sandbox.Exit, hint string) stopResult {
+	return stopResult{ExecID: id, ContainerID: box, Status: string(exit.Status), ExitCode: exitCode(exit), Signal: exit.Signal, Hint: hint}
 }
 
 // text renders the whole result as text.
 func (r stopResult) text() string {
-	what := "containerId " + r.ContainerID
+	how, what := r.Status, "containerId "+r.ContainerID
 	if r.ExecID != "" {
-		what = "execId " + r.ExecID + " in " + what
+		how, what = ending(sandbox.Status(r.Status), r.ExitCode, r.Signal), "execId "+r.ExecID+" in "+what
 	}
-	return fmt.Sprintf("%s · %s · %s\n", r.Status, what, took(r.took))
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s · %s · %s\n", how, what, took(r.took))
+	fact(&b, "hint", r.Hint)
+	return b.String()
 }
 
 // only returns the only box of an owner, for a call without arguments. If there are several, a
