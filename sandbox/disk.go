@@ -167,7 +167,7 @@ func (s shortage) above() int64 { return s.free - s.floor }
 
 // errorf says of a shortage what came of it.
 func (s *shortage) errorf(what string) *Error {
-	const hint = "Delete files with rm, which may still run; du, ls and df%s show what uses the disk. Or have the owner free space on that disk, or set a smaller min_free."
+	const hint = "Delete files with rm, which may still run; du, ls, find and df%s show what uses the disk. Or have the owner free space on that disk, or set a smaller min_free."
 	if s.files {
 		return Errorf(LimitReached, fmt.Sprintf(hint, " -i"),
 			"%s: the disk of %s on the user's machine has room for %d more files (inodes), and room for %d must stay free", what, s.dir, s.free, s.floor)
@@ -178,11 +178,47 @@ func (s *shortage) errorf(what string) *Error {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }
 
-// tidies reports whether a command can do nothing but list and delete. A named
-// shell may have made something else of the names.
+// tidying are the programs that only look and delete, whatever options the policy lets them have.
+var tidying = []string{
+	"rm", "rmdir", "ls", "du", "df", "cd", "pwd", "find", "stat", "cat", "head", "tail", "wc", "grep", "cut", "tr", "echo", "true",
+}
+
+// tidies reports whether a command can do nothing but look and delete. A named shell may have
+// made something else of the names.
 func tidies(c Command) bool {
-	list := policy.Commands{Allow: []string{"rm", "rmdir", "ls", "du", "df", "cd", "pwd"}}
-	return c.Shell == "" && !strings.Contains(c.Cmd, ">") && list.Check(c.Cmd, c.Env) == nil
+	list := policy.Commands{Allow: tidying}
+	if sortsOnly(c.Cmd) {
+		list.Allow = append(list.Allow[:len(list.Allow):len(list.Allow)], "sort")
+	}
+	return c.Shell == "" && !redirects(c.Cmd) && list.Check(c.Cmd, c.Env) == nil
+}
+
+// sortsOnly reports whether sort in a command names no output file and no directory for temporary
+// ones, which the policy allows.
+func sortsOnly(cmd string) bool {
+	if strings.ContainsAny(cmd, "\"'`\\${}*?[]") {
+		return false // a word may not be what it looks like
+	}
+	for _, word := range strings.Fields(cmd) {
+		if strings.HasPrefix(word, "-") && (strings.ContainsAny(word, "oT") || strings.HasPrefix(word, "--t")) {
+			return false
+		}
+	}
+	return true
+}
+
+// redirects reports whether a command may write to a file by a redirection, other than /dev/null.
+func redirects(cmd string) bool {
+	for _, word := range strings.Fields(cmd) {
+		switch strings.TrimRight(word, ";") {
+		case ">/dev/null", "2>/dev/null", "&>/dev/null", "2>&1":
+		default:
+			if strings.Contains(word, ">") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // evict ends all that runs in the box but what makes room. Of a resumed run not all
