@@ -16,10 +16,11 @@ const (
 )
 
 // machineEnv makes programs speak to a program: no colours, no pagers, no
-// questions, and the same language everywhere.
+// questions, the same language everywhere, and output at once: Python keeps 8 KiB back
+// from a pipe, which a command that is still running would not show.
 var machineEnv = []string{
 	"NO_COLOR=1", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0",
-	"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8",
+	"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8", "PYTHONUNBUFFERED=1",
 }
 
 // Command is what to run.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
@@ -32,6 +33,14 @@ func refusal(r *Run, b wire.RefusedBody) error {
 		}
 		return Errorf(LimitReached, "Free disk space in the box, or leave shell out.", "cannot store the state of the shell %q in box %s: %s", r.Command.Shell, r.Box.ID, why)
 	case wire.StepExec:
+		if b.Errno == noEntry {
+			what := "it"
+			if image := r.Box.Place.Image; image != "" {
+				what = "its image " + strconv.Quote(image)
+			}
+			return Errorf(InvalidArgument, "Use an image that has a shell: start with another image, or leave containerId out for the default one.",
+				"no command can run in box %s: %s has no shell (%s)", r.Box.ID, what, QuotePath(r.Box.Shell))
+		}
 		return Errorf(LimitReached, "Stop commands that still run in the box, or start another box.",
 			"cannot start a shell in box %s: %s", r.Box.ID, why)
 	}

@@ -56,16 +56,29 @@ func usable(ref string, found image.InspectResponse) error {
 	return nil
 }
 
+// ownTarget returns the target of Dockerfile.sandbox that makes an image, "" for images that we do
+// not make.
+func ownTarget(ref string) string {
+	name, target, _ := strings.Cut(ref, ":")
+	own, _, _ := strings.Cut(DefaultImage, ":")
+	if name == own && (target == "slim" || target == "full") {
+		return target
+	}
+	return ""
+}
+
 // pull has the engine pull an image from its registry.
 func (l *Launcher) pull(ctx context.Context, e *engine, ref string, progress func(string)) error {
 	missing := func(reason string, err error) error {
-		hint := "Check the name, or get it by hand: docker pull " + ref
-		if ref == l.config.DefaultImage {
-			hint = "Build it once: warmbox image build"
+		hint := "Check the name, or have the owner pull it: docker pull " + ref
+		if target := ownTarget(ref); target != "" {
+			hint = "Have the owner build it once: warmbox image build --target " + target
+		} else if ref == l.config.DefaultImage {
+			hint += ", or set another default (--image)."
 		}
 		return &sandbox.Error{Code: sandbox.ImageNotFound, Text: fmt.Sprintf("Image %s is not on this engine and could not be pulled: %s.", ref, reason), Hint: hint, Err: err}
 	}
-	if ref == DefaultImage {
+	if ownTarget(ref) != "" {
 		return missing("it is built on this machine, not pulled", nil)
 	}
 	body, err := e.ImagePull(ctx, ref, image.PullOptions{})

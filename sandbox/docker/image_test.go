@@ -3,6 +3,7 @@ package docker
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -57,6 +58,29 @@ func TestPull(t *testing.T) {
 	start()
 	if n := asked.Load(); n != first {
 		t.Errorf("the registry was asked %d times more for an image that is there", n-first)
+	}
+}
+
+// TestImageWithoutShellSaysSo: the error of its commands names the cause, not the limits of the box.
+func TestImageWithoutShellSaysSo(t *testing.T) {
+	e := requireEngine(t)
+	const ref = "warmbox-test/shell-less:1"
+	text := []byte("root:x:0:0:root:/root:/bin/sh\n")
+	files := archive(text, &tar.Header{Typeflag: tar.TypeDir, Name: "etc", Mode: 0o755}, &tar.Header{Name: "etc/passwd", Mode: 0o644, Size: int64(len(text))})
+	done(t)(e.Client.ImageImport(t.Context(), image.ImportSource{Source: files, SourceName: "-"}, ref, image.ImportOptions{Platform: "linux/" + runtime.GOARCH}))
+	t.Cleanup(func() { e.Client.ImageRemove(context.Background(), ref, image.RemoveOptions{PruneChildren: true}) })
+	m := boxtest.Manager(t, newLauncher(t, Config{}), sandbox.Spec{Image: ref})
+	box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "true"})
+	if err == nil {
+		<-run.Done()
+		err = run.Exit().Err
+	}
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != sandbox.InvalidArgument || !strings.Contains(e.Text, `its image "`+ref+`" has no shell (/bin/sh)`) || strings.Contains(e.Hint, "Stop") {
+		t.Errorf("%#v", err)
 	}
 }
 

@@ -238,6 +238,26 @@ func TestDefaultImageIsNeverPulled(t *testing.T) {
 	}
 }
 
+// TestMissingImageSaysHowToGetIt: only our own images are built.
+func TestMissingImageSaysHowToGetIt(t *testing.T) {
+	const foreign = "localhost:1/foo:1"
+	for ref, want := range map[string]string{
+		"warmbox/sandbox:full": "warmbox image build --target full",
+		DefaultImage:           "warmbox image build --target slim",
+		foreign:                "docker pull " + foreign,
+	} {
+		l := newLauncher(t, Config{DefaultImage: ref})
+		e, err := l.connector.connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = l.pull(t.Context(), e, ref, nil)
+		if e, ok := errors.AsType[*sandbox.Error](err); !ok || !strings.Contains(e.Hint, want) || strings.Contains(e.Hint, "image build") == (ref == foreign) {
+			t.Errorf("%s: %#v", ref, err)
+		}
+	}
+}
+
 func TestBuildReportsTheFailingStep(t *testing.T) {
 	l := newLauncher(t, Config{})
 	var lines []string
