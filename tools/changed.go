@@ -3,6 +3,7 @@ package tools
 import (
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,20 @@ func changedPaths(n sandbox.Changes) (list []string) {
 		list = append(list, oneLine(name, 200))
 	}
 	return list
+}
+
+// changedHint reports changes in the reply to a command, "" for other replies. It names other
+// commands by their text too: the reader may not know their ids.
+func (s *Set) changedHint(owner sandbox.Owner, exec string, n sandbox.Changes) []string {
+	var list []string
+	for _, id := range n.During {
+		if r, err := s.Manager.Record(owner, id); err == nil && id != exec {
+			id += " " + strconv.Quote(oneLine(r.Cmd, 40))
+		}
+		list = append(list, id)
+	}
+	n.During = list
+	return changedHint(n)
 }
 
 // changedHint reports changed files that programs of the host may run, outside of the box.

@@ -211,6 +211,9 @@ func TestChangedFilesAreReportedOnce(t *testing.T) {
 				reports++
 				a.says(t, text)
 				a.says(t, id)
+				if a.fields["execId"] != id {
+					a.says(t, id+` "`) // with its text
+				}
 				if a.fields["changed"] == nil {
 					t.Errorf("the fields lack what the text reports: %s", a.json)
 				}

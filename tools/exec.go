@@ -238,7 +238,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	}
 	changes := run.Box.Changes(changesWait(exit, args.follows))
 	r.Changed = changedPaths(changes)
-	r.hint(changedHint(changes)...)
+	r.hint(s.changedHint(owner, run.ID, changes)...)
 	s.summarize(ctx, run, &r)
 	r.fit(run.Output, limits)
 	// For any exit code: a shell goes on after a command that failed, and git itself

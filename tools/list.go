@@ -87,7 +87,7 @@ func (s *Set) handleList(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	reattached := s.Manager.AwaitReattach(ctx, s.owner(ctx), reattachWait)
 	r := s.list(s.owner(ctx), args.all)
 	changes := s.Manager.Changes(s.owner(ctx), maxChangesWait)
-	hints := changedHint(changes)
+	hints := s.changedHint(s.owner(ctx), "", changes)
 	if !reattached {
 		hints = append(hints, "Containers that were kept are still being looked for: list again in a moment.")
 	}

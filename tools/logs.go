@@ -224,7 +224,7 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return Failed(err), nil
 	}
-	r.Hint = strings.TrimSpace(r.Hint + " " + strings.Join(changedHint(s.Manager.Changes(owner, 0)), " "))
+	r.Hint = strings.TrimSpace(r.Hint + " " + strings.Join(s.changedHint(owner, "", s.Manager.Changes(owner, 0)), " "))
 	return reply(r, r.text()), nil
 }
 
