@@ -301,7 +301,8 @@ func (s *Set) runsOn(ctx context.Context) bool {
 }
 
 // await returns when the command has ended, the wait is over, or the call has ended. For a
-// caller that can follow the command it also returns when the box does not respond.
+// caller that can follow the command it also returns when the box does not respond, and when
+// a command at a terminal is quiet after output: it then waits for input.
 func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bool, progress func(string)) {
 	var silent <-chan struct{}
 	if follows && wait > 0 {
@@ -313,9 +314,18 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bo
 	defer limit.Stop()
 	beat := time.NewTimer(firstProgress)
 	defer beat.Stop()
+	var q quiet // without a terminal it never ends
+	if follows && run.Command.TTY != nil {
+		q = newQuiet(run)
+		defer func() { q.stop() }()
+	}
 	for {
 		select {
 		case <-run.Done():
+			return
+		case <-q.changed:
+			q.restart()
+		case <-q.over:
 			return
 		case <-limit.C:
 			return

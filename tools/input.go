@@ -99,6 +99,10 @@ func (s *Set) input(ctx context.Context, owner sandbox.Owner, args inputArgs, pr
 	if err := send(ctx, run, args, max(wait, answerWait)); err != nil {
 		return logsResult{}, err
 	}
+	if run.Command.TTY != nil {
+		awaitQuiet(ctx, run, before.Bytes, wait, progress)
+		wait = 0
+	}
 	return s.answer(ctx, owner, before, wait, progress)
 }
 

@@ -1,0 +1,78 @@
+package tools
+
+import (
+	"context"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox"
+)
+
+// quietTime is how long a command at a terminal prints nothing until a call takes it to wait
+// for input. A program that computes for longer than this between two outputs is taken for
+// one that waits; the caller then follows it, as after any other wait.
+const quietTime = 300 * time.Millisecond
+
+// quiet tells when a command at a terminal has printed something and is then silent for
+// quietTime. Both channels of the zero value block forever.
+type quiet struct {
+	run     *sandbox.Run
+	from    int64           // bytes that were printed before
+	changed <-chan struct{} // restart must be called when it is closed
+	over    <-chan time.Time
+	timer   *time.Timer
+}
+
+// newQuiet begins with the start of a command.
+func newQuiet(run *sandbox.Run) quiet { return quietFrom(run, 0) }
+
+// quietFrom begins when a command has printed so many bytes, which do not count.
+func quietFrom(run *sandbox.Run, from int64) quiet {
+	q := quiet{run: run, from: from}
+	q.restart()
+	return q
+}
+
+// restart waits for further output, and if there is some, for the silence after it.
+func (q *quiet) restart() {
+	q.changed = q.run.Changed() // before the size is read, so that no output is missed
+	q.stop()
+	if q.run.LogStats().Bytes > q.from {
+		q.timer = time.NewTimer(quietTime)
+		q.over = q.timer.C
+	}
+}
+
+func (q *quiet) stop() {
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+}
+
+// awaitQuiet returns when a command at a terminal has printed more than so many bytes and is
+// silent after it, when it has ended, or when the wait is over.
+func awaitQuiet(ctx context.Context, run *sandbox.Run, from int64, wait time.Duration, progress func(string)) {
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	tick := time.NewTicker(nextProgress)
+	defer tick.Stop()
+	q := quietFrom(run, from)
+	defer func() { q.stop() }()
+	for {
+		select {
+		case <-q.changed:
+			q.restart()
+		case <-q.over:
+			return
+		case <-run.Done():
+			return
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if progress != nil {
+				progress(progressLine(run))
+			}
+		}
+	}
+}
