@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"tools":  {"sandbox", "sandbox/excerpt", "sandbox/summary", "jsonobject", "spell"},
 	"sandbox": {
 		"sandbox/link", "sandbox/wire", "sandbox/policy", "sandbox/rawlog", "sandbox/maskedlog", "sandbox/excerpt", "sandbox/summary",
-		"sandbox/redact", "sandbox/hostpath", "sandbox/hostcode",
+		"sandbox/redact", "sandbox/screen", "sandbox/hostpath", "sandbox/hostcode",
 	},
 
 	"sandbox/docker": {"sandbox", "sandbox/agentbin", "sandbox/hostpath", "sandbox/hostcode", "filelock", "userdir"},
@@ -107,6 +107,7 @@ var mayImport = map[string][]string{
 	"sandbox/hostcode":          {},
 	"sandbox/hostpath":          {},
 	"sandbox/redact":            {},
+	"sandbox/screen":            {},
 	"sandbox/wire":              {},
 	"scripts/tryclient":         {},
 	"shellquote":                {},
@@ -164,6 +165,7 @@ var onlyIn = map[string][]string{
 	"github.com/docker/":              {"sandbox/docker", "bench"},
 	"github.com/mark3labs/mcp-go":     {"server", "tools", "bench"},
 	"github.com/BurntSushi/toml":      {"cmd/warmbox/cli"},
+	"github.com/charmbracelet/":       {"sandbox/screen"},
 	"github.com/lmittmann/tint":       {"cmd/warmbox/cli"},
 	"github.com/modelcontextprotocol": {"scripts/tryclient"},
 	"mvdan.cc/sh":                     {"sandbox/policy"},

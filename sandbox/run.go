@@ -9,6 +9,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
+	"github.com/warmbox/warmbox/sandbox/screen"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -68,6 +69,7 @@ type runEnd struct {
 type output struct {
 	ends   [2]excerpt.Keeper // stdout, stderr
 	digest *digester
+	screen *screen.Screen // nil without a terminal
 }
 
 // phase is where the protocol stands for a run.
@@ -109,6 +111,9 @@ func newRun(b *Box, c Command, s runStart) *Run {
 		if r.in != nil {
 			r.in.closed = r.resumed.inputClosed
 		}
+	}
+	if c.TTY != nil {
+		r.screen = newScreen(r)
 	}
 	r.digest = newDigester(r)
 	mask := b.secrets.Within
@@ -335,6 +340,9 @@ func (r *Run) receive(f wire.Frame) (over bool, err error) {
 func (r *Run) print(stream rawlog.Stream, i int, p []byte) {
 	r.log.Write(stream, p)
 	r.ends[i].Write(p)
+	if r.screen != nil {
+		r.screen.Write(p)
+	}
 	if r.phase == started { // what comes later is not the command's
 		r.digest.write(i, p)
 	}

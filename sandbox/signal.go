@@ -36,6 +36,7 @@ func (r *Run) Resize(cols, rows int) error {
 	if r.ended() {
 		return r.endedError()
 	}
+	r.resizeScreen(size)
 	return r.conn.sendJSON(wire.Resize, r.wireID, size)
 }
 

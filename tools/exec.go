@@ -247,6 +247,9 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 		r.hint(hint)
 		r.fit(run.Output, limits)
 	}
+	if args.follows {
+		r.look(run, limits)
+	}
 	return r, nil
 }
 

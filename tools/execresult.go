@@ -38,10 +38,12 @@ type ExecResult struct {
 	Log           *LogGap        `json:"log,omitempty"`           // nil if the log is complete
 	Leftover      []sandbox.Proc `json:"leftover,omitempty"`      // some of the processes that still run
 	LeftoverCount int            `json:"leftoverCount,omitempty"` // how many they are, if Leftover does not name all
+	Screen        string         `json:"screen,omitempty"`        // of a terminal: stdout is what is to be seen there
 	Changed       []string       `json:"changed,omitempty"`       // paths of the workspace that the host may run
 	ShownOutput
 	news
 
+	tty      bool // it has a terminal
 	took     time.Duration
 	digested bool            // the summary was made from the whole output
 	author   string          // of the summary, for metrics
@@ -78,6 +80,7 @@ const execOutput = `{"type":"object","properties":{
 	"log":{"type":"object"},
 	"leftover":{"type":"array"},
 	"leftoverCount":{"type":"integer"},
+	"screen":{"type":"string"},
 	"changed":{"type":"array"},
 	"truncated":{"type":"boolean"},
 	"omittedBytes":{"type":"integer"},
@@ -93,7 +96,7 @@ const execOutput = `{"type":"object","properties":{
 func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) ExecResult {
 	r := ExecResult{
 		Status: exit.Status, Signal: exit.Signal, took: exit.Took, DurationMs: exit.Took.Milliseconds(),
-		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(),
+		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(), tty: run.Command.TTY != nil,
 		Leftover: inertNames(exit.Leftover),
 	}
 	if n := len(exit.Leftover) + exit.More; n > len(r.Leftover) {
@@ -234,6 +237,7 @@ func (r ExecResult) facts() string {
 		fact(&b, "code", r.Code) // that its box does not respond; other codes follow from the verdict
 	}
 	fact(&b, "still running", procNames(r.Leftover, max(0, r.LeftoverCount-len(r.Leftover))))
+	fact(&b, "screen", r.Screen)
 	fact(&b, "hint", r.Hint)
 	if r.Log != nil {
 		fact(&b, "log incomplete", r.Log.sentence())

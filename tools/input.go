@@ -100,10 +100,12 @@ func (s *Set) input(ctx context.Context, owner sandbox.Owner, args inputArgs, pr
 		return logsResult{}, err
 	}
 	if run.Command.TTY != nil {
-		awaitQuiet(ctx, run, before.Bytes, wait, progress)
+		awaitQuiet(ctx, run, printed{before.Bytes, strings.Count(args.text, "\n")}, wait, progress)
 		wait = 0
 	}
-	return s.answer(ctx, owner, before, wait, progress)
+	r, err := s.answer(ctx, owner, before, wait, progress)
+	r.look(run, false)
+	return r, err
 }
 
 // send sends what the arguments say, in the order in which a person would.

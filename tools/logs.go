@@ -110,6 +110,11 @@ func (a *logsArgs) check() error {
 	return nil
 }
 
+// end reports whether the call asks for the end of the output and not for certain lines.
+func (a *logsArgs) end() bool {
+	return a.fromLine == nil && a.lines == nil && a.tail == nil && a.grep == "" && a.stream == ""
+}
+
 // query returns the lines to read. Without fromLine and tail that is the end of the log, for a
 // search or a number of lines the beginning.
 func (a *logsArgs) query() (sandbox.LineQuery, error) {
@@ -158,6 +163,7 @@ type logsResult struct {
 	TotalLines  int64          `json:"totalLines"`
 	TotalBytes  int64          `json:"totalBytes"`
 	shownLines
+	Screen  string  `json:"screen,omitempty"`  // of a terminal: text is what is to be seen there
 	Summary string  `json:"summary,omitempty"` // of a long output, for a call that reads the end or waited for it
 	Next    int64   `json:"next"`
 	Hint    string  `json:"hint,omitempty"`
@@ -191,6 +197,7 @@ const logsOutput = `{"type":"object","properties":{
 	"firstLine":{"type":"integer"},
 	"lastLine":{"type":"integer"},
 	"matches":{"type":"integer"},
+	"screen":{"type":"string"},
 	"summary":{"type":"string"},
 	"next":{"type":"integer","description":"fromLine to go on with"},
 	"hint":{"type":"string"},
@@ -219,6 +226,9 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	var r logsResult
 	err = s.whenReattached(ctx, owner, func() (err error) {
 		r, err = s.follow(ctx, owner, clip(args.execID), q, wait, progressOf(ctx, req))
+		if run, _ := s.Manager.Run(owner, clip(args.execID)); err == nil && args.end() {
+			r.look(run, true)
+		}
 		return err
 	})
 	if err != nil {
@@ -439,6 +449,7 @@ func (r logsResult) text() string {
 	b.WriteString(strings.Join([]string{
 		ending(r.Status, r.ExitCode, r.Signal), took(r.took), r.extent(), fmt.Sprintf("next %d", r.Next), "log " + cmp.Or(r.LogPath, "none"),
 	}, " · ") + "\n")
+	fact(&b, "screen", r.Screen)
 	fact(&b, "cmd", r.Cmd)
 	fact(&b, "code", r.Code)
 	fact(&b, "summary ("+byBuiltin+")", indented(r.Summary))
@@ -460,6 +471,8 @@ func (r logsResult) extent() string {
 	switch {
 	case r.Matches != nil:
 		return fmt.Sprintf("%d matching of %s", *r.Matches, total)
+	case r.shown == 0 && r.Text != "": // what is to be seen at a terminal
+		return total
 	case r.shown == 0:
 		return "none of " + total
 	}

@@ -48,21 +48,30 @@ func (q *quiet) stop() {
 	}
 }
 
-// awaitQuiet returns when a command at a terminal has printed more than so many bytes and is
-// silent after it, when it has ended, or when the wait is over.
-func awaitQuiet(ctx context.Context, run *sandbox.Run, from int64, wait time.Duration, progress func(string)) {
+// printed is what a command at a terminal prints without having answered: what it printed
+// before, and the echo of the lines that were typed.
+type printed struct {
+	bytes int64
+	lines int
+}
+
+// awaitQuiet returns when a command at a terminal has printed more than before and the echo,
+// and is silent after it, when it has ended, or when the wait is over.
+func awaitQuiet(ctx context.Context, run *sandbox.Run, before printed, wait time.Duration, progress func(string)) {
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	tick := time.NewTicker(nextProgress)
 	defer tick.Stop()
-	q := quietFrom(run, from)
+	q := quietFrom(run, before.bytes)
 	defer func() { q.stop() }()
 	for {
 		select {
 		case <-q.changed:
 			q.restart()
 		case <-q.over:
-			return
+			if !run.Echoed(before.lines) {
+				return
+			}
 		case <-run.Done():
 			return
 		case <-limit.C:

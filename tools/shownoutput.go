@@ -41,6 +41,8 @@ func (r *ExecResult) readOn() string {
 	switch {
 	case r.LogPath == "":
 		return ""
+	case r.Status == sandbox.Running && r.tty:
+		return typeOn(r.ExecID)
 	case r.Status == sandbox.Running:
 		next := r.logged + 1
 		if midLine(r.Stdout) || midLine(r.Stderr) {
