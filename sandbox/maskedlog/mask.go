@@ -2,6 +2,7 @@ package maskedlog
 
 import (
 	"bytes"
+	"iter"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -16,7 +17,8 @@ import (
 const (
 	// margin is how much of the log before and after the lines is searched for
 	// secrets that cross a border: of the page, of a clipped line, of a line whose
-	// neighbours do not match the search. The largest private key in use has 12 kB.
+	// neighbours do not match the search. The largest private key in use has 12 kB. It is
+	// larger if a configured secret is.
 	margin = 16 << 10
 
 	// maxWindow bounds how much of the log is searched at once, not counting margins.
@@ -29,14 +31,18 @@ const (
 type masker struct {
 	tracks []*track
 	find   func([]byte) []redact.Span
+	margin int64
 }
 
 // newMasker returns the masker of one stream, or of both for 0.
-func newMasker(log *rawlog.Reader, stream rawlog.Stream, find func([]byte) []redact.Span) *masker {
+func newMasker(log *rawlog.Reader, stream rawlog.Stream, secrets *redact.Redactor) *masker {
+	m := &masker{find: secrets.Find, margin: max(margin, int64(secrets.Longest()))}
 	if stream != 0 {
-		return &masker{[]*track{newTrack(log, stream)}, find}
+		m.tracks = []*track{newTrack(log, stream)}
+	} else {
+		m.tracks = []*track{newTrack(log, rawlog.Stdout), newTrack(log, rawlog.Stderr)}
 	}
-	return &masker{[]*track{newTrack(log, rawlog.Stdout), newTrack(log, rawlog.Stderr)}, find}
+	return m
 }
 
 // hidden returns the parts of each line's text that are to be masked.
@@ -46,7 +52,7 @@ func (m *masker) hidden(lines []rawlog.Line) ([][]rawlog.Hidden, error) {
 		pieces = appendPieces(pieces, m.tracks, i, l)
 	}
 	for _, t := range m.tracks {
-		if err := t.search(pieces, m.find); err != nil {
+		if err := m.search(t, pieces); err != nil {
 			return nil, err
 		}
 	}
@@ -77,37 +83,69 @@ func (m *masker) mask(lines []rawlog.Line) error {
 	return nil
 }
 
-// needs returns a quick test that each unmasked line passes whose masked form the
-// pattern can match: the line contains the texts that every match contains. It returns
-// nil if the pattern implies no such text.
-func needs(pattern string) func(line []byte) bool {
+// needs returns two quick tests that each unmasked line passes whose masked form the pattern
+// can match: the line contains the texts that every match contains. One is for a whole line,
+// the other for the parts of a long one. They are nil if the pattern implies no such text, and
+// serve one reader.
+func needs(pattern string) (line func([]byte) bool, parts func(iter.Seq[[]byte]) bool) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return need(re.Simplify())
+	var texts []func([]byte) bool
+	need := needOf(re.Simplify(), &texts)
+	if need == nil {
+		return nil, nil
+	}
+	var text []byte
+	in := func(i int) bool { return texts[i](text) } // made once, since there are many lines
+	line = func(p []byte) bool {
+		text = p
+		return need(in)
+	}
+	parts = func(parts iter.Seq[[]byte]) bool {
+		found := make([]bool, len(texts))
+		for p := range parts {
+			for i, has := range texts {
+				found[i] = found[i] || has(p)
+			}
+			if need(func(i int) bool { return found[i] }) {
+				return true
+			}
+		}
+		return false
+	}
+	return line, parts
 }
 
-func need(re *syntax.Regexp) func([]byte) bool {
-	var subs []func([]byte) bool
+// needOf returns a test for the texts that every match of an expression contains: it is told
+// which of the texts a line has. nil: no text is needed.
+func needOf(re *syntax.Regexp, texts *[]func([]byte) bool) func(has func(int) bool) bool {
+	var subs []func(has func(int) bool) bool
 	for _, sub := range re.Sub {
-		if n := need(sub); n != nil {
+		if n := needOf(sub, texts); n != nil {
 			subs = append(subs, n)
 		}
 	}
 	switch {
 	case re.Op == syntax.OpLiteral:
-		return hasText(string(re.Rune), re.Flags&syntax.FoldCase != 0)
+		text := hasText(string(re.Rune), re.Flags&syntax.FoldCase != 0)
+		if text == nil {
+			return nil
+		}
+		i := len(*texts)
+		*texts = append(*texts, text)
+		return func(has func(int) bool) bool { return has(i) }
 	case len(subs) == 0:
 	case re.Op == syntax.OpCapture || re.Op == syntax.OpPlus:
 		return subs[0]
 	case re.Op == syntax.OpConcat:
-		return func(line []byte) bool {
-			return !slices.ContainsFunc(subs, func(has func([]byte) bool) bool { return !has(line) })
+		return func(has func(int) bool) bool {
+			return !slices.ContainsFunc(subs, func(sub func(func(int) bool) bool) bool { return !sub(has) })
 		}
 	case re.Op == syntax.OpAlternate && len(subs) == len(re.Sub):
-		return func(line []byte) bool {
-			return slices.ContainsFunc(subs, func(has func([]byte) bool) bool { return has(line) })
+		return func(has func(int) bool) bool {
+			return slices.ContainsFunc(subs, func(sub func(func(int) bool) bool) bool { return sub(has) })
 		}
 	}
 	return nil
@@ -212,16 +250,16 @@ func appendPieces(pieces []*piece, tracks []*track, line int, l rawlog.Line) []*
 	return pieces
 }
 
-// search finds the secrets in the pieces of this track. It searches pieces that are
+// search finds the secrets in the pieces of a track. It searches pieces that are
 // close to each other together.
-func (t *track) search(pieces []*piece, find func([]byte) []redact.Span) error {
+func (m *masker) search(t *track, pieces []*piece) error {
 	pieces = slices.DeleteFunc(slices.Clone(pieces), func(p *piece) bool { return p.track != t })
 	for len(pieces) > 0 {
 		n := 1
-		for n < len(pieces) && pieces[n].from-pieces[n-1].to < 2*margin && pieces[n].to-pieces[0].from < maxWindow {
+		for n < len(pieces) && pieces[n].from-pieces[n-1].to < 2*m.margin && pieces[n].to-pieces[0].from < maxWindow {
 			n++
 		}
-		if err := t.searchNear(pieces[:n], find); err != nil {
+		if err := m.searchNear(t, pieces[:n]); err != nil {
 			return err
 		}
 		pieces = pieces[n:]
@@ -230,13 +268,13 @@ func (t *track) search(pieces []*piece, find func([]byte) []redact.Span) error {
 }
 
 // searchNear searches one window of the track, which has all the pieces.
-func (t *track) searchNear(pieces []*piece, find func([]byte) []redact.Span) error {
-	from := max(0, pieces[0].from-margin)
-	window, err := t.read(from, min(t.len, pieces[len(pieces)-1].to+margin))
+func (m *masker) searchNear(t *track, pieces []*piece) error {
+	from := max(0, pieces[0].from-m.margin)
+	window, err := t.read(from, min(t.len, pieces[len(pieces)-1].to+m.margin))
 	if err != nil {
 		return err
 	}
-	spans := find(window)
+	spans := m.find(window)
 	for _, p := range pieces {
 		begin, end := int(p.from-from), int(p.to-from)
 		for len(spans) > 0 && spans[0].To <= begin {

@@ -12,6 +12,7 @@ package maskedlog
 import (
 	"context"
 	"regexp"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
@@ -25,15 +26,21 @@ type Query struct {
 	Stream  rawlog.Stream  // only the output of this stream; 0: both streams
 	Match   *regexp.Regexp // only lines whose masked form it matches; nil: all lines
 	Context int            // lines to add before and after each line that matches
+
+	FromByte int64         // skips so many bytes of the line From
+	CountFor time.Duration // how long to count matches after the page is full; 0: they are not counted
 }
 
 // Read reads a page of a log and masks it. When ctx ends, it returns the lines found until
 // then. An error means that the log can no longer be read.
 func Read(ctx context.Context, log *rawlog.Reader, q Query, secrets *redact.Redactor) (rawlog.Page, error) {
-	m := newMasker(log, q.Stream, secrets.Find)
-	raw := rawlog.Query{From: q.From, Most: q.Most, Bytes: q.Bytes, Stream: q.Stream, Match: q.Match, Context: q.Context, Hide: m.hidden}
+	m := newMasker(log, q.Stream, secrets)
+	raw := rawlog.Query{
+		From: q.From, Most: q.Most, Bytes: q.Bytes, Stream: q.Stream, Match: q.Match, Context: q.Context,
+		FromByte: q.FromByte, CountFor: q.CountFor, Hide: m.hidden,
+	}
 	if q.Match != nil {
-		raw.Needs = needs(q.Match.String())
+		raw.Needs, raw.NeedsParts = needs(q.Match.String())
 	}
 	page, err := log.Read(ctx, raw)
 	if err != nil {

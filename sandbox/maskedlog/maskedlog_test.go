@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 	"github.com/warmbox/warmbox/sandbox/maskedlog"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
@@ -34,9 +37,20 @@ func key(lines int) string {
 // logOf returns a log of texts. The first letter of each names its stream.
 func logOf(t *testing.T, printed ...string) *rawlog.Reader {
 	t.Helper()
+	texts := make(chan string, len(printed))
+	for _, p := range printed {
+		texts <- p
+	}
+	close(texts)
+	return logOfAll(t, texts)
+}
+
+// logOfAll is logOf for texts that are made one by one.
+func logOfAll(t *testing.T, printed <-chan string) *rawlog.Reader {
+	t.Helper()
 	store := &rawlog.Store{Dir: t.TempDir(), MaxRun: 2 << 30}
 	log := store.Create(rawlog.Meta{Exec: "e1"})
-	for _, p := range printed {
+	for p := range printed {
 		log.Write(rawlog.Stream(p[0]), []byte(p[1:]))
 	}
 	log.Close()
@@ -235,6 +249,103 @@ func gigabyte(t testing.TB) (*rawlog.Store, maskedlog.Query) {
 	}
 	log.Close()
 	return store, maskedlog.Query{From: int64(lines / 2), Most: pageLines, Bytes: pageBytes}
+}
+
+// TestLongLineTakesBoundedMemory: a line is searched to its end, and its parts are read, in
+// memory that does not grow with the line.
+func TestLongLineTakesBoundedMemory(t *testing.T) {
+	size := weekly.Or(64<<20, 1<<30)
+	block := bytes.Repeat([]byte("a word and one more "), 50_000)
+	printed := make(chan string)
+	var want int64
+	go func() {
+		defer close(printed)
+		for ; want < int64(size); want += int64(len(block)) {
+			printed <- "o" + string(block)
+		}
+		printed <- "oNEEDLE " + token + "\nnext\n"
+	}()
+	log := logOfAll(t, printed)
+	stop, peak := make(chan struct{}), make(chan uint64)
+	go func() { peak <- peakHeap(stop) }()
+	for _, stream := range []rawlog.Stream{0, rawlog.Stdout} {
+		for pattern, matches := range map[string]int{"NEEDEL": 0, "NEEDLE": 1} {
+			q := maskedlog.Query{From: 1, Most: 1, Bytes: pageBytes, Stream: stream, Match: regexp.MustCompile(pattern), FromByte: want - 8<<20, CountFor: time.Minute}
+			if matches == 0 {
+				q.FromByte = 0
+			}
+			p := page(t, log, q)
+			if p.Total != matches || !p.Searched || !p.Counted || matches == 1 && !strings.HasSuffix(string(p.Lines[0].Text), "NEEDLE ‹github token›") {
+				t.Errorf("%s: %d matches: %s", pattern, p.Total, pageText(p))
+			}
+		}
+		p := page(t, log, maskedlog.Query{From: 1, Most: 1, Bytes: 50, Stream: stream, FromByte: want + 15})
+		if got := string(p.Lines[0].Text); got != "‹github token›" {
+			t.Errorf("from the middle of a secret on: %q", got)
+		}
+	}
+	close(stop)
+	if n := <-peak; n > 24<<20 {
+		t.Errorf("%d MB of heap for a line of %d MB", n>>20, size>>20)
+	} else {
+		t.Logf("%d MB of heap for a line of %d MB", n>>20, size>>20)
+	}
+}
+
+// peakHeap returns the largest size of the heap until stop is closed.
+func peakHeap(stop chan struct{}) (peak uint64) {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		metrics.Read(heap)
+		peak = max(peak, heap[0].Value.Uint64())
+		select {
+		case <-tick.C:
+		case <-stop:
+			return peak
+		}
+	}
+}
+
+// TestSecretsOfALongLineAreMasked: wherever a part of the line begins or ends.
+func TestSecretsOfALongLineAreMasked(t *testing.T) {
+	var b strings.Builder
+	for b.Len() < 600_000 {
+		b.WriteString("plain words, " + setting + " and " + token + "; ")
+	}
+	log := logOf(t, "o"+b.String()+"\n")
+	leaks := func(what, text string) {
+		t.Helper()
+		plain := strings.NewReplacer("plain words, ", "", " and ", "", "; ", "", "‹secret›", "", "‹github token›", "").Replace(text)
+		for _, part := range []string{"config", "value", "ghp", "0123", "ABC", "a-c"} {
+			if strings.Contains(plain, part) {
+				t.Errorf("%s: %.200q", what, plain)
+			}
+		}
+	}
+	for from := int64(299_000); from < 299_120; from++ {
+		p := page(t, log, maskedlog.Query{From: 1, Most: 1, Bytes: 200 + int(from%7), FromByte: from})
+		leaks(fmt.Sprintf("from %d", from), string(p.Lines[0].Text))
+	}
+	for pattern, want := range map[string]bool{
+		setting: false, token[:7]: false, "a-conf": false, "[0-9]": false, "^plain.*; $": true,
+		`^(plain words, ‹secret› and ‹github token›; )+$`: true,
+	} {
+		p := page(t, log, maskedlog.Query{From: 1, Most: 1, Bytes: pageBytes, Match: regexp.MustCompile(pattern)})
+		if (p.Matches == 1) != want {
+			t.Errorf("%s: %d matches", pattern, p.Matches)
+		}
+		if want {
+			leaks(pattern, string(p.Lines[0].Text))
+		}
+	}
+	// Of a match behind many masks, the part around it is shown.
+	log = logOf(t, "o"+b.String()+"NEEDLE here\n")
+	p := page(t, log, maskedlog.Query{From: 1, Most: 1, Bytes: pageBytes, Match: regexp.MustCompile("NEEDLE")})
+	if text := string(p.Lines[0].Text); !strings.HasSuffix(text, "NEEDLE here") || p.Lines[0].Skipped == 0 {
+		t.Errorf("%d: %q", p.Lines[0].Skipped, text)
+	}
 }
 
 // TestRangeReadsBoundedBytes: reading a range reads as little of a log of a gigabyte as

@@ -12,8 +12,7 @@ import (
 	"sort"
 )
 
-// maxLine bounds the part of a line that is searched and shown. The rest is only
-// counted.
+// maxLine is the size of the buffer. A longer line is read in parts.
 const maxLine = 256 << 10
 
 // A Reader reads the log of a run as it was when the Reader was opened. The index
@@ -193,6 +192,7 @@ type row struct {
 	off    int64
 	text   []byte // its beginning, without the line feed; valid until the next row
 	len    int64  // of the whole line
+	end    int64  // offset in the log where it ends, also where text is only that of one stream
 	ended  bool   // it has its line feed
 	lost   int64  // bytes that are missing within it or before it
 }
@@ -228,7 +228,7 @@ func (r *Reader) rows(line, off int64, f func(row) bool) (nextLine, nextOff int6
 	}
 	first := off
 	for i := bytes.IndexByte(p, '\n'); i >= 0; i = bytes.IndexByte(p, '\n') {
-		if !f(row{number: line, off: off, text: p[:i], len: int64(i), ended: true}) {
+		if !f(row{number: line, off: off, text: p[:i], len: int64(i), end: off + int64(i), ended: true}) {
 			return 0, 0, false, nil
 		}
 		line, off, p = line+1, off+int64(i)+1, p[i+1:]
@@ -238,7 +238,7 @@ func (r *Reader) rows(line, off int64, f func(row) bool) (nextLine, nextOff int6
 	}
 	text := slices.Clone(p) // lineEnd overwrites the buffer
 	end, err := r.lineEnd(off + int64(len(p)))
-	more = err == nil && f(row{number: line, off: off, text: text, len: end - off, ended: end < r.size})
+	more = err == nil && f(row{number: line, off: off, text: text, len: end - off, end: end, ended: end < r.size})
 	return line + 1, end + 1, more, err
 }
 
@@ -256,7 +256,8 @@ func (r *Reader) skip(line int64, stream Stream) int64 {
 	if stream == 0 {
 		return line
 	}
-	i := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].Line+r.Spans[i].Feeds >= line })
+	// The line begins after the line feed of the one before it: in the span of that, or later.
+	i := sort.Search(len(r.Spans), func(i int) bool { return r.Spans[i].Line+r.Spans[i].Feeds >= line-1 })
 	for i < len(r.Spans) && !r.Spans[i].mayHold(stream) {
 		i++
 	}
@@ -277,15 +278,16 @@ func (r *Reader) onStream(w row, stream Stream) (row, bool) {
 	}
 	all := w.text
 	w.text, w.len = nil, 0
-	any, end := false, w.off+int64(len(all))
-	for i := r.span(w.off); i < len(r.Spans) && r.Spans[i].Off <= end; i++ {
-		s := r.Spans[i]
-		if s.mayHold(stream) {
-			from, to := max(s.Off, w.off), min(s.end(), end)
-			w.text = append(w.text, all[from-w.off:to-w.off]...)
+	any := false
+	for i := r.span(w.off); i < len(r.Spans) && r.Spans[i].Off <= w.end; i++ {
+		if s := r.Spans[i]; s.mayHold(stream) {
+			start, size := w.part(s, stream)
+			if from := min(start-w.off, int64(len(all))); from >= 0 {
+				w.text = append(w.text, all[from:min(from+size, int64(len(all)))]...)
+			}
+			w.len += size
 			any = true
 		}
 	}
-	w.len = int64(len(w.text))
 	return w, any
 }
