@@ -11,6 +11,7 @@ import (
 // words all occur in lines that it picked before.
 type picker struct {
 	room  int
+	held  int // of the room, what is left for others
 	width int // maximum length of a line; longer ones are clipped
 	picks []pick
 	shown map[string]bool
@@ -47,7 +48,7 @@ func (p *picker) String() string {
 
 // pick picks a line, with a note after it. It returns false if the budget is used up.
 func (p *picker) pick(l line, note string) bool {
-	text := strings.TrimSpace(p.mask.line(l.text))
+	text := p.mask.text(shownForm(p.mask.line(l.text)))
 	if p.has(l.n) || p.repeats(text) {
 		return true
 	}
@@ -70,6 +71,9 @@ func (p *picker) pickIndented(l line, note string) {
 
 func (p *picker) insert(n int, text, note string) bool {
 	fixed := len(fmt.Sprintf("%d: %s\n", n, note))
+	if p.held > 0 && min(len(text), p.width) > p.room-p.held-fixed {
+		return false
+	}
 	text = clipped(text, min(p.width, p.room-fixed))
 	if text == "" {
 		return false
@@ -77,6 +81,13 @@ func (p *picker) insert(n int, text, note string) bool {
 	p.room -= fixed + len(text)
 	p.picks = append(p.picks, pick{n, text + note})
 	return true
+}
+
+// holding calls f while some of the room is held back.
+func (p *picker) holding(room int, f func()) {
+	p.held += room
+	f()
+	p.held -= room
 }
 
 func (p *picker) has(n int) bool {
@@ -130,6 +141,9 @@ func clipped(text string, room int) string {
 	if m := trouble().FindStringIndex(text); m != nil && m[1] > room-2*len(clip) {
 		from = max(0, min(m[0]-room/3, len(text)-room+len(clip)))
 	}
+	if from == 0 && room >= 3*stubLine {
+		return bothParts(text, room)
+	}
 	for from > 0 && !utf8.RuneStart(text[from]) {
 		from--
 	}
@@ -147,6 +161,16 @@ func clipped(text string, room int) string {
 		end--
 	}
 	return before + text[from:end] + after
+}
+
+// bothParts cuts the middle of a text: an error often ends in its rule or its place.
+func bothParts(text string, room int) string {
+	room -= len(clip)
+	tail := len(text) - room/4
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	return beginning(text, room-room/4) + clip + text[tail:]
 }
 
 // whole returns all of a small output, with secrets masked.

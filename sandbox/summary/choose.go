@@ -15,6 +15,8 @@ type candidate struct {
 	worth int
 	count int // of its template; 1 if unknown
 	last  int
+	final string // the last line, if it is known and not the only one
+	odd   bool   // most lines of the output have another form
 }
 
 // choose fills the budget with the most valuable lines.
@@ -36,7 +38,7 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 		s.chooseDone(p, all, failures)
 	}
 	s.pickKind(p, all, warned, 4)
-	s.fill(p, all)
+	s.fill(p, all, failures)
 }
 
 // chooseFailed picks lines of a failed run: the tool's counts, the failures, the end.
@@ -49,18 +51,36 @@ func (s *Summarizer) chooseFailed(p *picker, all []candidate, failures []*failur
 	s.pickLast(p, 2, wideLine)
 }
 
-// chooseDone picks lines of a run with exit code 0: its counts and results, then any
-// failures.
+// chooseDone picks lines of a run with exit code 0: its counts and results, or its
+// failures if there are real ones.
 func (s *Summarizer) chooseDone(p *picker, all []candidate, failures []*failure) {
+	real := real(failures)
+	if len(real) > 0 {
+		s.pickTallies(p, all, 2, false)
+		s.pickLast(p, 1, narrowLine)
+		reserve := p.room / 5
+		p.room -= reserve
+		s.pickFailures(p, real)
+		p.room += reserve
+		s.pickKind(p, all, warned, 4)
+	}
 	p.width = min(p.width, 200) // here many lines say more than long ones
 	s.pickTallies(p, all, 4, false)
 	s.pickFirst(p)
 	s.pickLast(p, 1, narrowLine)
-	s.pickKind(p, all, erred, 4)
 	s.pickKind(p, all, warned, 2)
 	s.pickLast(p, 2, narrowLine)
 	s.pickKind(p, all, resultLine, 8)
 	s.pickFailures(p, failures)
+}
+
+// real returns the failures that are more than a word of trouble.
+func real(list []*failure) []*failure {
+	n := 0
+	for n < len(list) && list[n].weight >= logged {
+		n++
+	}
+	return list[:n]
 }
 
 // endsInFailure reports whether the last lines belong to a failure, so that they are
@@ -81,8 +101,9 @@ func (s *Summarizer) candidates() []candidate {
 		return s.weighed
 	}
 	var list []candidate
+	uniform := s.seen.forms.uniform()
 	for _, t := range s.samples() {
-		c := candidate{line: line{t.first, t.sample}, count: t.count, last: t.last}
+		c := candidate{line: line{t.first, t.sample}, count: t.count, last: t.last, final: string(t.final), odd: uniform && s.seen.forms.rare(t.form)}
 		c.kind, c.worth = weigh(t.sample)
 		list = append(list, c)
 	}
@@ -119,7 +140,29 @@ func (s *Summarizer) samples() []*template {
 			quiet = append(quiet, t)
 		}
 	}
-	return append(bothEnds(loud, maxLoudWeighed), bothEnds(quiet, maxQuietWeighed)...)
+	return append(bothEnds(loud, maxLoudWeighed), s.seen.odd(quiet)...)
+}
+
+// odd returns the first and the last of the templates, and those that have a form of
+// their own while most have the same.
+func (t templates) odd(list []*template) []*template {
+	ends := bothEnds(list, maxQuietWeighed)
+	if len(ends) == len(list) && len(t.forms) < maxForms || !t.forms.uniform() {
+		return ends
+	}
+	var rare []*template
+	for _, e := range list {
+		if t.forms.rare(e.form) && !slices.Contains(ends, e) {
+			rare = append(rare, e)
+		}
+	}
+	for _, f := range t.forms {
+		if f.only != nil {
+			rare = append(rare, f.only)
+		}
+	}
+	slices.SortFunc(rare, func(a, b *template) int { return cmp.Compare(a.first, b.first) })
+	return append(ends, bothEnds(rare, maxQuietWeighed)...)
 }
 
 func bothEnds(list []*template, most int) []*template {
@@ -137,6 +180,9 @@ func bothEnds(list []*template, most int) []*template {
 // failures returns the failures that rules found and the lines with words of trouble:
 // by weight, then rare ones first, then in order.
 func (s *Summarizer) failures(all []candidate) []*failure {
+	if s.ranked != nil {
+		return s.ranked
+	}
 	var list []*failure
 	known := make(map[int]bool)
 	for _, f := range s.finder.failures {
@@ -152,23 +198,49 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 				f.last = t.last
 			}
 		}
-		slices.SortStableFunc(f.parts, func(a, b piece) int { return cmp.Compare(a.role, b.role) })
 		list = append(list, f)
 	}
 	for _, c := range all {
 		if c.kind != erred && c.kind != doubtful || known[c.n] {
 			continue
 		}
-		f := &failure{count: c.count, first: c.n, last: c.last, parts: []piece{{c.line, title}}}
+		f := &failure{severity: severity(c.worth), count: c.count, first: c.n, last: c.last, parts: []piece{{c.line, title}}}
 		if c.kind == erred {
 			f.weight = logged
 		}
 		list = append(list, f)
 	}
+	for i, f := range list {
+		if i < mostAround {
+			parts, rated := s.around(f.parts[0].line)
+			f.complete(parts, known)
+			if rated != 0 {
+				f.severity = rated
+			}
+		}
+		slices.SortStableFunc(f.parts, func(a, b piece) int { return cmp.Compare(a.role, b.role) })
+	}
 	slices.SortStableFunc(list, func(a, b *failure) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(a.first, b.first))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.severity, a.severity), cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(a.first, b.first))
 	})
-	return list
+	s.ranked = spread(list)
+	return s.ranked
+}
+
+// mostAround bounds the failures that are completed by the lines around them.
+const mostAround = 200
+
+// complete adds the parts that no rule found.
+func (f *failure) complete(parts []piece, known map[int]bool) {
+	var has [again + 1]bool
+	for _, p := range f.parts {
+		has[p.role] = true
+	}
+	for _, p := range parts {
+		if !has[p.role] && !known[p.n] {
+			f.parts = append(f.parts, p)
+		}
+	}
 }
 
 // rarity classifies a count coarsely: one and three are equal, a thousand is not.
@@ -215,6 +287,7 @@ func (s *Summarizer) pickFailures(p *picker, list []*failure) {
 	p.room += reserve
 	s.pickNames(p, list[:strong])
 	s.pickRounds(p, list[strong:])
+	s.pickParts(p, list, aside, aside)
 	s.pickParts(p, list, again, again)
 	if s.finder.before.n > 0 {
 		p.pick(s.finder.before, "")
@@ -229,7 +302,11 @@ func (s *Summarizer) pickRounds(p *picker, list []*failure) {
 	if slices.ContainsFunc(list[1:], hasPlace) {
 		reserve = p.room / 4
 	}
-	s.pickParts(p, list[:1], title, detail)
+	s.pickParts(p, list[:1], title, place)
+	// The details of one failure leave room for the others.
+	if len(list) > 1 {
+		p.holding(p.room/2, func() { s.pickParts(p, list[:1], detail, list[0].deepest()) })
+	}
 	rest := list[1:]
 	for i, f := range rest {
 		if p.room < reserve && i > 0 {
@@ -241,6 +318,16 @@ func (s *Summarizer) pickRounds(p *picker, list []*failure) {
 	s.pickParts(p, rest, place, place)
 	s.pickParts(p, list[1+len(rest):], title, message)
 	s.pickParts(p, rest, detail, detail)
+	s.pickParts(p, list[:1], detail, list[0].deepest())
+}
+
+// deepest returns the last role that is shown of the first failure before the others.
+// One without a message needs the lines below it.
+func (f *failure) deepest() role {
+	if f.severity == severe || f.weight < found && !slices.ContainsFunc(f.parts, func(p piece) bool { return p.role == message }) {
+		return aside
+	}
+	return detail
 }
 
 func hasPlace(f *failure) bool {
@@ -307,7 +394,7 @@ func (s *Summarizer) pickKind(p *picker, all []candidate, k kind, most int) {
 
 func (s *Summarizer) pickSome(p *picker, list []candidate, most int) {
 	for _, c := range list[:min(most, len(list))] {
-		p.pick(c.line, repeated(c.count, c.n, c.last))
+		p.pick(c.latest(), repeated(c.count, c.n, c.last))
 	}
 }
 
@@ -345,19 +432,55 @@ func (s *Summarizer) pickFirst(p *picker) {
 
 // fill uses the rest of the budget for lines that differ from those shown: from the
 // end, from the beginning, and rare ones.
-func (s *Summarizer) fill(p *picker, all []candidate) {
+func (s *Summarizer) fill(p *picker, all []candidate, failures []*failure) {
 	p.width = min(p.width, 140)
 	list := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return c.kind == noise })
 	slices.SortStableFunc(list, func(a, b candidate) int {
 		return cmp.Compare(s.appeal(b), s.appeal(a))
 	})
+	shown := p.shapes()
 	for _, c := range list {
 		if p.room < stubLine {
 			return
 		}
-		p.pick(c.line, repeated(c.count, c.n, c.last))
+		if key := shape(unwrapped(c.text)); shown[key] && len(list) > few {
+			continue
+		} else {
+			shown[key] = true
+		}
+		p.pick(c.latest(), repeated(c.count, c.n, c.last))
 	}
 	s.fillEnds(p)
+	s.fillBelow(p, failures)
+	for _, c := range list {
+		p.pick(c.latest(), repeated(c.count, c.n, c.last))
+	}
+}
+
+// fillBelow uses the rest of the budget for the lines below the first failure, such as
+// stack frames.
+func (s *Summarizer) fillBelow(p *picker, failures []*failure) {
+	if len(failures) == 0 {
+		return
+	}
+	first := failures[0].parts[0].n
+	for n := first + 1; n <= first+nearReach; n++ {
+		if l, ok := s.nearby.at(n); ok && worded().MatchString(l.text) {
+			p.pick(l, "")
+		}
+	}
+}
+
+// few lines are shown even if they are similar.
+const few = 12
+
+// latest returns the last line of a group, which says how far the command came, or the
+// only one.
+func (c candidate) latest() line {
+	if (c.kind <= resultLine || c.kind == tally) && c.count > 3 && c.final != "" {
+		return line{c.last, c.final}
+	}
+	return c.line
 }
 
 // fillEnds uses the rest of the budget for a few more of the last lines.
@@ -373,6 +496,9 @@ func (s *Summarizer) fillEnds(p *picker) {
 // appeal orders lines by worth, rarity and position.
 func (s *Summarizer) appeal(c candidate) int {
 	n := 3*c.worth - 4*rarity(c.count)
+	if c.odd {
+		n += 8
+	}
 	switch {
 	case s.lines-c.n < 12:
 		n += 6 + (c.n-s.lines)/2

@@ -17,10 +17,9 @@ func ExampleSummarizer_Summary() {
 	fmt.Fprint(s, "FAIL\nFAIL\texample.com/ledger\t0.412s\n")
 	fmt.Println(s.Summary(summary.Exit{Code: 1}))
 	// Output:
-	// exit 1, 1005 lines, 26 kB; 7 shown
-	// 1: === RUN   TestCase0 [×500, 1-999]
-	// 2: --- PASS: TestCase0 (0.00s) [×500, 2-1000]
-	// 1000: --- PASS: TestCase499 (0.00s)
+	// exit 1, 1005 lines, 26 kB; 6 shown
+	// 999: === RUN   TestCase499 [×500, 1-999]
+	// 1000: --- PASS: TestCase499 (0.00s) [×500, 2-1000]
 	// 1001: === RUN   TestLedger
 	// 1002: ledger_test.go:42: got 7, want 9
 	// 1003: --- FAIL: TestLedger (0.01s)

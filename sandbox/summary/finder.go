@@ -11,6 +11,8 @@ type failure struct {
 	key         string
 	name        string
 	weight      weight
+	severity    severity
+	similar     int // later failures that differ only in names
 	count       int // how often it was told of, where it has no name
 	first, last int
 	parts       []piece
@@ -57,7 +59,7 @@ func (f *finder) read(n int, raw []byte, set ruleSet) bool {
 	}
 	f.examined++
 	l := line{n, string(raw)}
-	text := unprefixed(beginning(l.text, maxRuleText))
+	text := unwrapped(beginning(l.text, maxRuleText))
 	if f.open != nil {
 		f.close(text)
 	}
@@ -142,7 +144,7 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		}
 		return e
 	}
-	e := &failure{key: key, name: name, weight: r.weight, count: 1, first: l.n, last: l.n, parts: []piece{{l, title}}}
+	e := &failure{key: key, name: name, weight: r.weight, severity: max(bad, severityOf(text)), count: 1, first: l.n, last: l.n, parts: []piece{{l, title}}}
 	if len(f.failures) == 0 {
 		f.before, _ = f.tail.at(l.n - 1)
 	}
@@ -264,41 +266,3 @@ func masked(text string) string {
 }
 
 var digitRuns = re(`0x[0-9a-fA-F]+|\d+`)
-
-// streamPrefix matches the prefix that a tool adds to the lines of another one: docker
-// build, CI systems, compose, terraform, timestamps.
-var streamPrefix = re(`^(?:#\d+ (?:\d+\.\d+ )?|\d+\.\d+ |[│|╷╵] |\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)? |\[\d[\d:.]*\] |[\w.-]+ +\| )`)
-
-func unprefixed(text string) string { return text[len(streamPrefix().FindString(text)):] }
-
-// passes reports whether a line reports success, whatever words its name has.
-func passes(text, lower string) bool { return marked(text, lower) || zeroOnly(text, lower) }
-
-// marked reports whether a line begins or ends with a mark of success.
-func marked(text, lower string) bool {
-	return passMark().MatchString(text) || passEnd.in(text, lower)
-}
-
-var (
-	passMark = re(`^\s*(?:[✓✔√]|ok\b|PASS\b|PASSED\b|--- PASS|=== (?:RUN|PAUSE|CONT|NAME)|\[\s*OK\s*\]|\[\s*RUN\s*\]|\[\s*PASSED\s*\])`)
-	passEnd  = hinted{
-		[]string{"...", "pass", "# skip", "# todo"},
-		re(`(?:\.\.\. ?(?:ok|skipped|ignored|expected failure)|\bPASSED|\bPASS|\bPassed\s+[\d.]+ sec|# (?:SKIP|TODO).*)(?:\s*\[\s*\d+%\])?\s*$`),
-	}
-)
-
-// zeroOnly reports whether all words of trouble in a line have a count of zero.
-func zeroOnly(text, lower string) bool {
-	if !hasAny(lower, zeroHints) {
-		return false
-	}
-	rest := zeroCount().ReplaceAllString(text, "")
-	return len(rest) < len(text) && !trouble().MatchString(rest)
-}
-
-var zeroHints = []string{"0 ", "=0", "= 0", ":0", ": 0", "\":", "no ", "zero ", "without "}
-
-var (
-	zeroCount = re(`(?i)\b(?:0|no|zero) (?:\w+ )?(?:errors?|failures?|failed|warnings?|problems?|issues|exceptions?|timeouts?|conflicts?)(?:\(s\))?|\b(?:errors?|failures?|failed|warnings?|timeouts?|unreachable|rescued|ignored|dropped|lost)"?\s*[=:]\s*0\b|without (?:any )?(?:errors?|warnings?)`)
-	trouble   = re(`(?i)error|fail|fatal|panic|exception|warn|cannot|can't|couldn't|not found|no such|undefined|denied|refused|abort|killed|timed out|timeout|unable|invalid|missing|conflict|unexpected|unknown|rejected|critical|unreachable|violat|corrupt|mismatch|does not exist|not defined|unauthorized|forbidden`)
-)

@@ -30,6 +30,16 @@ var goRules = []rule{
 		},
 		stop: re(`^(?:FAIL\b|ok\s|exit status)`),
 	},
+	{
+		// ginkgo
+		hints: []string{"[it] ", "each] ", "suite] "}, start: re(`^(?:\[FAIL\] )?(\S.* \[(?:It|BeforeEach|AfterEach|JustBeforeEach|BeforeSuite|AfterSuite)\] .+)$`), weight: found, reach: 20,
+		parts: []part{
+			{re: re(`^\s+\[(?:FAILED|PANICKED|TIMEDOUT)\] \S`), role: message},
+			{re: re(`^\s+<.*>: \S|^\s+Substr: |^\s+(?:panic|s): `), role: detail, max: 3},
+			{re: re(`^/\S+\.go:\d+`), role: place},
+		},
+		stop: re(`^-{10,}|^Ran \d+`),
+	},
 	{hints: []string{"fail\t"}, start: re(`^FAIL\t\S+(?:\t[\d.]+s| \[)`), weight: step},
 	{
 		hints: []string{"go: "}, start: re(`^go: .*(?:error|cannot|invalid|unknown|not found|requires|malformed|missing|no matching|errors|mismatch)`),

@@ -57,6 +57,9 @@ func dirOf(text []byte) []byte {
 	if i := bytes.IndexAny(text, " \t:"); i >= 0 {
 		text = text[:i]
 	}
+	if len(text) == 0 || classes[text[0]] == separator && !bytes.ContainsAny(text[:1], "/._~@-") {
+		return nil
+	}
 	if i := bytes.LastIndexByte(text, '/'); i > 0 && i < len(text)-1 {
 		return text[:i]
 	}

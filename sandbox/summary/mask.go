@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 // A masker masks secrets in text that leaves the package. It is too slow for every
@@ -31,6 +33,14 @@ func (m masker) line(text string) string {
 		parts[i] = m.part(p, i > 0, i < len(parts)-1)
 	}
 	return strings.Join(parts, clip)
+}
+
+// sample returns a line to store, or its beginning, masked before it is cut.
+func (m masker) sample(text []byte, room int) string {
+	if len(text) <= room {
+		return string(text)
+	}
+	return excerpt.Clip(m.line(string(text)), room)
 }
 
 // part returns a part of a line as it may be shown. It masks the whole part before it

@@ -5,11 +5,11 @@ var pythonRules = []rule{
 	{
 		hints: []string{"traceback (most"}, start: re(`Traceback \(most recent call last\)`), weight: found, reach: 200, inner: true,
 		parts: []part{
-			{re: re(`^\s*File ".*", line \d+`), role: place, own: true, last: true},
-			{re: re(`^[A-Za-z_][\w.]*(?:: .*)?$`), role: message, max: 2, last: true},
+			{re: re(`^[\s|]*File ".*", line \d+`), role: place, own: true, last: true},
+			{re: re(`^(?: *\| )*[A-Za-z_][\w.]*(?:: .*)?$`), role: message, max: 2, last: true},
 			{re: re(`^(?:First differing element|[-+] )|^\s+[-+] \S`), role: detail, max: 3},
 		},
-		stop: re(`^(?:={5,}|-{20,}|Traceback |Ran \d+ tests?)|^\[\w+\] `),
+		stop: re(`^(?:={5,}|-{20,}|[\s|+-]*\+-+|[\s|]*Traceback |Ran \d+ tests?)|^\[\w+\] `),
 	},
 	{
 		hints: []string{"file \""}, start: re(`^\s*File ".*", line \d+$`), weight: found, reach: 6, inner: true,
@@ -23,6 +23,8 @@ var pythonRules = []rule{
 	{
 		hints: []string{"____"}, start: re(`^_{3,} (?:ERROR at (?:setup|teardown) of |ERROR collecting )?(.+?) _{3,}$`), weight: found, reach: 200,
 		parts: []part{
+			{re: re(`^E\s+(?:Falsifying example: |You can reproduce)`), role: detail},
+			{re: re(`^E\s{9,}\w+=\S`), role: detail, max: 3}, // its arguments
 			{re: re(`^E {3}\s*\S`), role: message},
 			{re: re(`^\S+\.py:\d+: \w`), role: place, last: true, own: true},
 			{re: re(`^E  `), role: detail, max: 3},

@@ -42,6 +42,7 @@ const (
 	message
 	place
 	detail
+	aside // a line below the title that no rule knows
 	again // another line that differs only in numbers
 )
 

@@ -7,8 +7,8 @@ import (
 
 // The trigger set finds every rule by its hints.
 func TestTriggersFindEveryRule(t *testing.T) {
-	if len(rules) >= wordBit {
-		t.Fatalf("there are %d rules, but a rule set holds at most %d", len(rules), wordBit)
+	if len(rules) >= rulesEnd {
+		t.Fatalf("there are %d rules, but a rule set holds at most %d", len(rules), rulesEnd)
 	}
 	for i, r := range rules {
 		if len(r.hints) == 0 {

@@ -35,12 +35,14 @@ type Summarizer struct {
 	head   []line
 	tail   ring
 	seen   templates
+	nearby nearby
 	finder finder
 	json   jsonScan
 	list   listing
 	same   repeat
 
 	weighed []candidate // set once the output has ended
+	ranked  []*failure  // as weighed
 }
 
 // Options configure a Summarizer.
@@ -157,9 +159,10 @@ func (s *Summarizer) readLine(text []byte) {
 	if s.finder.read(s.lines, text, set) && t != nil {
 		t.hits++
 	}
+	s.nearby.add(s.lines, text, set.troubled() && t != nil && t.first == s.lines, &s.tail, s.mask)
 	s.tail.add(s.lines, text)
 	s.list.add(s.lines, text)
-	s.same.known = !set.any() && s.finder.open == nil && s.key.left == 0 && len(text) == len(whole) && len(s.head) == headLines
+	s.same.known = !set.any() && s.finder.open == nil && s.nearby.left == 0 && s.key.left == 0 && len(text) == len(whole) && len(s.head) == headLines
 	if s.same.known {
 		s.same.record(text, t, loud)
 	}
@@ -216,6 +219,9 @@ func (s *Summarizer) count(n int) {
 	if t := s.same.template; t != nil && n > 0 {
 		t.count += n
 		t.last = s.lines
+		if len(t.final) == 0 {
+			t.setFinal(s.same.line)
+		}
 		if s.same.loud {
 			t.louds += n
 		}

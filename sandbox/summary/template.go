@@ -3,8 +3,6 @@ package summary
 import (
 	"encoding/binary"
 	"math/bits"
-
-	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 // A template is a set of lines that differ only in numbers.
@@ -14,12 +12,15 @@ type template struct {
 	hits        int    // lines of these in which a rule found one
 	first, last int    // line numbers
 	sample      string // the first line
+	final       []byte // the last line, if there are several and it is short
+	form        uint64
 }
 
 // templates counts lines by template. The number of templates is bounded: later ones
 // are not counted. Loud ones have a higher bound.
 type templates struct {
 	table map[uint64]*template
+	forms forms
 	mask  masker
 }
 
@@ -30,18 +31,27 @@ const (
 	loudSample  = 480
 )
 
-func newTemplates(mask masker) templates { return templates{make(map[uint64]*template), mask} }
+func newTemplates(mask masker) templates {
+	return templates{make(map[uint64]*template), make(forms), mask}
+}
 
 // add counts a line and returns its template, or nil if the table is full.
 func (t templates) add(n int, text []byte, loud bool) *template {
 	hash := templateHash(text)
 	e := t.table[hash]
 	if e == nil {
+		form := formHash(text)
+		f := t.forms.add(form)
 		if len(t.table) >= maxQuiet && (!loud || len(t.table) >= maxLoud) {
+			if f != nil && f.templates == 1 { // nothing like it so far
+				f.only = &template{count: 1, first: n, last: n, sample: t.sampleOf(text, loud), form: form}
+			}
 			return nil
 		}
-		e = &template{first: n, sample: t.sampleOf(text, loud)}
+		e = &template{first: n, sample: t.sampleOf(text, loud), form: form}
 		t.table[hash] = e
+	} else {
+		e.setFinal(text)
 	}
 	e.count++
 	e.last = n
@@ -51,19 +61,23 @@ func (t templates) add(n int, text []byte, loud bool) *template {
 	return e
 }
 
+func (e *template) setFinal(text []byte) {
+	e.final = e.final[:0]
+	if len(text) <= quietSample {
+		e.final = append(e.final, text...)
+	}
+}
+
 // of returns the template of a line, or nil if it was not counted.
 func (t templates) of(text string) *template { return t.table[templateHash([]byte(text))] }
 
-// sampleOf returns the line, or its beginning, masked before it is cut.
+// sampleOf returns the line, or its beginning.
 func (t templates) sampleOf(text []byte, loud bool) string {
 	room := quietSample
 	if loud {
 		room = loudSample
 	}
-	if len(text) <= room {
-		return string(text)
-	}
-	return excerpt.Clip(t.mask.line(string(text)), room)
+	return t.mask.sample(text, room)
 }
 
 // templateHash is a hash of a line in which each run of digits, and each

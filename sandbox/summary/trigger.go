@@ -18,29 +18,22 @@ type triggerRules struct {
 // A ruleSet has a bit for each rule, by its index in rules, and one for words.
 type ruleSet [2]uint64
 
-// wordBit is the bit for words of trouble and words with which tools count.
-const wordBit = 127
+// Bits that are not rules.
+const (
+	countBit = 126 // a word with which tools count
+	wordBit  = 127 // a word of trouble
+	rulesEnd = countBit
+)
 
 func (s *ruleSet) add(bit int)         { s[bit>>6] |= 1 << (bit & 63) }
 func (s ruleSet) has(bit int) bool     { return s[bit>>6]>>(bit&63)&1 != 0 }
-func (s ruleSet) anyRule() bool        { s[1] &^= 1 << (wordBit & 63); return s != ruleSet{} }
+func (s ruleSet) anyRule() bool        { s[1] &^= 1<<(wordBit&63) | 1<<(countBit&63); return s != ruleSet{} }
+func (s ruleSet) troubled() bool       { s[1] &^= 1 << (countBit & 63); return s != ruleSet{} }
 func (s ruleSet) any() bool            { return s != ruleSet{} }
 func (s ruleSet) or(t ruleSet) ruleSet { return ruleSet{s[0] | t[0], s[1] | t[1]} }
 
 // triggers are built from the hints of the rules, so that they cover all rules.
 var triggers = newTriggers()
-
-// wordHints are the beginnings of words that suggest trouble in any line.
-var wordHints = []string{
-	"error", "fail", "fatal", "panic", "exception", "warn", "cannot", "can't", "couldn't", "not found",
-	"no such", "undefined", "denied", "refused", "abort", "killed", "segmentation", "timed out", "timeout",
-	"unable", "invalid", "missing", "conflict", "unexpected", "unknown", "rejected", "critical", "expected", "assert",
-	"traceback", "core dumped", "out of memory", "deprecated", "unresolved", "does not exist", "not defined", "severe",
-	"overflow", "violat", "corrupt", "mismatch", "unreachable", "unauthorized", "forbidden", "lost:",
-}
-
-// countHints are the beginnings of words with which tools count their work.
-var countHints = []string{"passed", "passing", "success", "complete", "finished", "total", "listening", "written", "wrote ", "summary"}
 
 func newTriggers() *triggerSet {
 	t := new(triggerSet)
@@ -48,7 +41,8 @@ func newTriggers() *triggerSet {
 		t.add(r.hints, i)
 	}
 	t.add(wordHints, wordBit)
-	t.add(countHints, wordBit)
+	t.add(markHints, wordBit)
+	t.add(countHints, countBit)
 	return t
 }
 

@@ -21,16 +21,17 @@ const (
 // weigh returns the kind of a line, and its worth among lines of that kind.
 func weigh(text string) (kind, int) {
 	text = beginning(text, maxRuleText)
+	level, info := levelOf(text, strings.ToLower(text)), quietLevel.in(text, strings.ToLower(text)) // the prefix may say it
+	text = unwrapped(text)
 	lower := strings.ToLower(text)
-	switch {
-	case !worded().MatchString(text) || boilerplate.in(text, lower) || libraryFrame(text):
+	if !worded().MatchString(text) || isNoise(text, lower) || libraryFrame(text) {
 		return noise, 0
 	}
-	if k := levelOf(text, lower); k != plainLine && !tallied().MatchString(text) {
-		return k, 1
+	if level != plainLine && !tallied().MatchString(text) {
+		return level, int(max(bad, severityOf(text)))
 	}
 	passed := marked(text, lower)
-	quiet := quietLevel.in(text, lower)
+	quiet := info || quietLevel.in(text, lower)
 	if !quiet && (!passed || goodOnly().MatchString(text)) && (tallyLine().MatchString(text) || tallyCount.in(text, lower)) {
 		return tally, tallyWorth(text)
 	}
@@ -42,9 +43,12 @@ func weigh(text string) (kind, int) {
 		if warning.in(text, lower) {
 			return warned, 1
 		}
-		if trouble().MatchString(text) && !inNameOnly(text) {
-			return doubtful, 1
+		if worst := severityOf(text); worst > suspect && !inNameOnly(text) {
+			return doubtful, int(worst)
 		}
+	}
+	if !quiet && !passed && failMark.in(text, lower) {
+		return doubtful, int(bad)
 	}
 	if n := results.count(text, lower); n > 0 {
 		return resultLine, n
@@ -52,24 +56,38 @@ func weigh(text string) (kind, int) {
 	return plainLine, 0
 }
 
-// libraryFrame reports whether a line is a stack frame outside of the user's code.
-func libraryFrame(text string) bool {
-	return frame().MatchString(text) && !isOwn(text) || strings.HasPrefix(text, "goroutine ") || strings.HasPrefix(text, "created by ")
+// isNoise reports whether a line is advice or decoration. One that reports an error
+// before it gives advice is not.
+func isNoise(text, lower string) bool {
+	if !hasAny(lower, boilerplate.hints) {
+		return false
+	}
+	m := boilerplate.re().FindStringIndex(text)
+	return m != nil && !trouble().MatchString(text[:m[0]])
 }
 
-// inNameOnly reports whether all words of trouble are in file names.
+// libraryFrame reports whether a line is a stack frame outside of the user's code.
+func libraryFrame(text string) bool {
+	return frame().MatchString(text) && !isOwn(text) || strings.HasPrefix(text, "goroutine ") || strings.HasPrefix(text, "created by ") || lispFrame().MatchString(text)
+}
+
+// inNameOnly reports whether all words of trouble are in names: of files, of settings.
 func inNameOnly(text string) bool {
+	rest := text
 	for _, w := range strings.Fields(text) {
-		if trouble().MatchString(w) && !strings.Contains(w, "/") && !fileName().MatchString(w) {
-			return false
+		if strings.Contains(w, "/") || fileName().MatchString(w) || compound().MatchString(w) {
+			rest = strings.Replace(rest, w, "", 1)
 		}
 	}
-	return true
+	return !trouble().MatchString(rest)
 }
 
 var (
-	frame    = re(`^\s+(?:at |from |File "|#\d+ |\S+:\d+)`)
-	fileName = re(`\.\w{1,5}$`)
+	lispFrame = re(`^\s*\d+: \(`)
+	frame     = re(`^\s+(?:at |from |File "|#\d+ |\S+:\d+)`)
+	fileName  = re(`\.\w{1,5}$`)
+	// compound matches a name of several words, as settings and counters have.
+	compound = re(`^\W*[a-z0-9]+(?:[_-][a-z0-9]+)+(?:\W.*)?$`)
 )
 
 // levelOf returns the kind of a log line with a level of warning or worse.
@@ -78,7 +96,7 @@ func levelOf(text, lower string) kind {
 	switch {
 	case m == nil:
 		return plainLine
-	case strings.ContainsAny(m[1]+m[2]+m[3], "wW"):
+	case strings.ContainsAny(strings.Join(m[1:], ""), "wW4"):
 		return warned
 	}
 	return erred
@@ -122,11 +140,12 @@ var (
 	worded = re(`[\pL\pN]{2}|[\pL\pN]$`)
 
 	boilerplate = hinted{
-		[]string{"npm ", "log of", "help", "maven", "trace", "information", "at ", "--scan", "ran all", "hint:", "run", "try", "use ", "mean", " |", "-- ", "% ", "goos", "goarch", "done", "::", "[error]"},
+		[]string{"npm ", "log of", "help", "maven", "trace", "information", "at ", "--scan", "ran all", "hint:", "run", "try", "use ", "mean", " |", "-- ", "% ", "goos", "goarch", "done", "::", "##[", "== ", "more", "[error]"},
 		re(`^npm notice|A complete log of this run|\[Help 1\]|Re-run Maven|full stack trace of the errors|For more information|^\s*at |RUST_BACKTRACE` +
 			`|--stacktrace|--scan|Get more help|^\[ERROR\]\s*$|^Ran all test suites|^hint: |npm fund|looking for funding|To run update` +
 			`|^(?:Run|Try|Use) .* for more|[Dd]id you mean|^\s*>? *\d* \||^-- (?:Detecting|Check for|Looking for|Performing)|^\s*%\s+Total` +
-			`|^(?:goos|goarch):|- done$|^::(?:group|endgroup)`),
+			`|^(?:goos|goarch):|- done$|^(?:::|##\[)(?:group|endgroup|section|command)|^[=_*-]{3,} (?i:failures|errors|short test summary info|warnings summary|test session starts) [=_*-]{3,}$` +
+			`|^\s*(?:\.{3}|…)?(?:and )?\d+ more\b`),
 	}
 
 	// The regexp is split in two: the second part is anchored at the line's beginning and
@@ -140,20 +159,21 @@ var (
 	tallyLine = re(`(?i)^(?:\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|# (?:tests|pass|fail) \d+|ran \d+ tests?|test result:|(?:OK|FAILED) \(|found \d+ errors?` +
 		`|(?:apply|destroy) complete|plan: \d+|result: (?:fail|pass)|files=\d+, tests=|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|added \d+ packages` +
 		`|\(\d+ rows?\)|(?:insert \d|update|delete|copy) \d+$|collected \d+ items / |\d+ tests? completed)`)
+	rated    = re(`^\s*(?i:critical|high|errors?|fail(?:ed|ures?)?): +[1-9]\d*$`)
 	tallied  = re(`(?i)tests run:|errors? summary|build fail`) // tallies with a level before them
 	counted  = re(`\d+`)
 	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b|(?:failures?|errors?|failed)[=:] ?[1-9]`)
 	rateOnly = re(`(?i)snapshots:|^(?:test )?suites?:|test files`)
 
 	level = hinted{
-		[]string{"err", "fatal", "crit", "panic", "emerg", "alert", "warn", "wrn", "severe", " e ", " f ", " w "},
+		[]string{"err", "fatal", "crit", "panic", "emerg", "alert", "warn", "wrn", "severe", " e ", " f ", " w ", "error::", "##[", "e0", "e1", "f0", "f1", "w0", "w1", "level\":"},
 		re(`(?i)(?:"?(?:level|lvl|severity|log\.level|levelname)"?\s*[=:]\s*"?(err(?:or)?|fatal|crit(?:ical)?|panic|emerg|alert|warn(?:ing)?)\b)` +
 			`|(?:^|[\s\[|<(:])((?-i:ERROR|ERR|FATAL|CRITICAL|CRIT|SEVERE|PANIC|EMERG|ALERT|WARN|WARNING|WRN|E|F|W))(?:[\]|>):]|\s|$)` +
-			`|^\S+ \S+ \[(error|crit|alert|emerg|warn)\]`),
+			`|^\S+ \S+ \[(error|crit|alert|emerg|warn)\]|^(?:::|##\[)(error|warning)\b|^([EFW])\d{4} \d\d:\d\d:|"level":([456]0)\b`),
 	}
 	quietLevel = hinted{
-		[]string{"info", "debug", "trace", "notice", "inf", "dbg", "note: "},
-		re(`(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
+		[]string{"info", "debug", "trace", "notice", "inf", "dbg", "note: ", "log: ", "i0", "i1", "level\":"},
+		re(`^I\d{4} \d\d:\d\d:|"level":[123]0\b|\bLOG: {1,2}|(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
 	}
 	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
 

@@ -1,0 +1,72 @@
+package summary
+
+import "strings"
+
+// shape returns what a line has in common with similar ones: its words without names,
+// paths, numbers and quoted text.
+func shape(text string) string {
+	var words []string
+	for _, w := range strings.Fields(unquoted(text)) {
+		w = strings.ToLower(strings.Trim(w, `.,:;()[]{}<>"'*`))
+		if w != "" && !isName(w) {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// unquoted returns a text without what stands in quotation marks.
+func unquoted(text string) string { return quotedText().ReplaceAllString(text, " ") }
+
+var quotedText = re("\"[^\"]*\"|'[^' ]*'|`[^`]*`|‘[^’]*’|“[^”]*”")
+
+// isName reports whether a word names a thing: a path, an identifier, a number.
+func isName(w string) bool {
+	return strings.ContainsAny(w, "0123456789") || strings.HasPrefix(w, "/") || strings.HasPrefix(w, "./") ||
+		strings.Contains(w, "_") || strings.Contains(w, "/") && strings.Contains(w, ".") || strings.Contains(w[1:], ".")
+}
+
+// shapes returns the shapes of the picked lines.
+func (p *picker) shapes() map[string]bool {
+	shown := make(map[string]bool)
+	for _, k := range p.picks {
+		shown[shape(k.text)] = true
+	}
+	return shown
+}
+
+// spread moves failures that are similar to an earlier one of the same weight behind
+// all others of that weight, and counts them at the earlier one.
+func spread(list []*failure) []*failure {
+	var sorted []*failure
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].weight == list[0].weight {
+			n++
+		}
+		sorted = append(sorted, distinctFirst(list[:n])...)
+		list = list[n:]
+	}
+	return sorted
+}
+
+func distinctFirst(list []*failure) (sorted []*failure) {
+	first := make(map[string]*failure)
+	var rest []*failure
+	for _, f := range list {
+		key := shape(unwrapped(f.parts[0].text))
+		for _, p := range f.parts[1:] {
+			if p.role == message {
+				key += "\n" + shape(unwrapped(p.text))
+			}
+		}
+		if e := first[key]; e != nil {
+			e.similar++
+			rest = append(rest, f)
+			continue
+		}
+		first[key] = f
+		sorted = append(sorted, f)
+	}
+	return append(sorted, rest...)
+}

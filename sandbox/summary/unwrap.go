@@ -1,0 +1,241 @@
+package summary
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// unwrapped returns a line without what the tool that passes it on put around it: a
+// clock, the name of a host or container, an envelope of JSON.
+func unwrapped(text string) string {
+	for range maxWraps {
+		n := len(wrapPrefix().FindString(text))
+		if n == 0 {
+			break
+		}
+		text = text[n:]
+	}
+	if strings.HasPrefix(text, `{"`) {
+		return members(text)
+	}
+	return text
+}
+
+// maxWraps is the number of nested prefixes: compose adds one to a line that a service
+// has stamped, and a CI system another.
+const maxWraps = 3
+
+// wrapPrefix matches the prefix that a tool adds to the lines of another one: docker
+// build, CI systems, compose, terraform, syslog, monorepo runners, clocks.
+var wrapPrefix = re(`^(?:#\d+ (?:\d+\.\d+ )?|\d+\.\d+ |[│|╷╵] |[\w.-]+ +\| ` +
+	`|\[?` + clockDate + `[T ]` + clockTime + `\]?:? +(?:\[\d+\] )?|\[?` + clockTime + `\]? |\[ *\d[\d:.]*\] ` +
+	`|[A-Z][a-z]{2} [ \d]\d ` + clockTime + ` [\w.-]+ |\d+:[A-Z] \d\d [A-Z][a-z]{2} \d{4} ` + clockTime + ` [.*#-] |[IWEF]\d{4} ` + clockTime + ` +\d+ ` +
+	`|[@\w./-]+:(?:build|test|lint|dev|check|typecheck): )`)
+
+const (
+	clockDate = `(?:\d{2}|\d{4})[-/]\d\d[-/]\d\d`
+	clockTime = `\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?`
+)
+
+// shownForm returns a line as it is shown. A log line keeps its time of day, since it
+// tells what came first, and loses the rest of its prefix.
+func shownForm(text string) string {
+	inner := unwrapped(text)
+	if m := timeOfDay().FindStringIndex(text); m != nil && m[1] < len(text)-len(inner)+1 && inner != "" && strings.HasSuffix(text, inner) {
+		if k := levelOf(inner, strings.ToLower(inner)); k != plainLine {
+			return squeezed(text[m[0]:])
+		}
+	}
+	return squeezed(strings.TrimSpace(inner))
+}
+
+// timeOfDay matches the clock of a log; CI systems print more digits of a second.
+var timeOfDay = re(`\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\b`)
+
+// envelopes are members whose value is the line of another program.
+var envelopes = []string{"Output", "log", "rendered"}
+
+// boring are members of a log line that say nothing of what happened.
+var boring = []string{
+	"ts", "time", "timestamp", "@timestamp", "@version", "date", "datetime", "host", "hostname", "pid", "tid", "thread", "thread_name", "v", "logger", "logger_name",
+	"Time", "stream", "service", "env", "version", "trace_id", "traceId", "span_id", "spanId", "request_id", "requestId",
+}
+
+// members returns the text of an object on one line: the value of its envelope, or its
+// members without the boring ones.
+func members(text string) string {
+	var kept []string
+	gap := false
+	rest := text[1:]
+	for rest != "" {
+		key, value, after, ok := nextMember(rest)
+		if !ok {
+			return text
+		}
+		if slices.Contains(envelopes, key) && strings.HasPrefix(value, `"`) {
+			return strings.TrimRight(decoded(value[1:len(value)-1]), " ")
+		}
+		if slices.Contains(boring, key) {
+			gap = len(kept) > 0
+		} else {
+			if len(value) > maxMember && value[0] == '"' {
+				value = beginning(value, maxMember) + clip
+			}
+			if gap {
+				kept = append(kept, clip)
+			}
+			kept, gap = append(kept, `"`+key+`":`+value), false
+		}
+		rest = after
+	}
+	if len(kept) == 0 {
+		return text
+	}
+	return strings.ReplaceAll(strings.Join(kept, ","), ","+clip+",", clip)
+}
+
+// nextMember splits the first member from the rest of an object.
+func nextMember(text string) (key, value, rest string, ok bool) {
+	text = strings.TrimLeft(text, ", ")
+	end := stringEnd(text)
+	if end < 0 {
+		return "", "", "", false
+	}
+	key = text[1 : end-1]
+	text = strings.TrimLeft(text[end:], " ")
+	if !strings.HasPrefix(text, ":") {
+		return "", "", "", false
+	}
+	text = strings.TrimLeft(text[1:], " ")
+	end = valueEnd(text)
+	if end <= 0 {
+		return "", "", "", false
+	}
+	value, rest = text[:end], strings.TrimSpace(text[end:])
+	if rest == "}" {
+		rest = ""
+	} else if !strings.HasPrefix(rest, ",") {
+		return "", "", "", false
+	}
+	return key, value, rest, true
+}
+
+// stringEnd returns where the string at the beginning of a text ends, or -1.
+func stringEnd(text string) int {
+	if !strings.HasPrefix(text, `"`) {
+		return -1
+	}
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// valueEnd returns where the value at the beginning of a text ends, or -1.
+func valueEnd(text string) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			n := stringEnd(text[i:])
+			if n < 0 {
+				return -1
+			}
+			i += n - 1
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				return i
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// decoded returns the text of a string of JSON as one line: what is not printable in
+// it becomes a blank.
+func decoded(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for s != "" {
+		r, _, tail, err := strconv.UnquoteChar(s, '"')
+		if err != nil { // JSON also knows \/
+			r, tail = rune(s[0]), s[1:]
+			if r >= utf8.RuneSelf {
+				var n int
+				r, n = utf8.DecodeRuneInString(s)
+				tail = s[n:]
+			}
+		}
+		s = tail
+		b.WriteRune(r)
+	}
+	return strings.Map(printed, colours().ReplaceAllString(b.String(), ""))
+}
+
+var colours = re(`\x1b\[[0-9;:?]*[ -/]*[@-~]`)
+
+func printed(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
+}
+
+// squeezed shortens rulers and columns: of a run of one sign, its beginning is left.
+func squeezed(text string) string {
+	var b strings.Builder
+	run, before := 0, rune(0)
+	cut := 0 // of the text, what is written
+	for i, r := range text {
+		if r != before {
+			cut = squeeze(&b, text, cut, i, run, before)
+			run, before = 0, r
+		}
+		run++
+	}
+	cut = squeeze(&b, text, cut, len(text), run, before)
+	b.WriteString(text[cut:])
+	return b.String()
+}
+
+const (
+	longRun = 6 // a longer run is a ruler or a gap between columns
+	leftRun = 2 // of it that is left
+)
+
+// squeeze writes the text before the end of a run, shortened if it is long.
+func squeeze(b *strings.Builder, text string, from, to, run int, sign rune) int {
+	if run < longRun || unicode.IsLetter(sign) || unicode.IsDigit(sign) {
+		return from
+	}
+	size := utf8.RuneLen(sign)
+	b.WriteString(text[from : to-(run-leftRun)*size])
+	if sign != ' ' {
+		b.WriteString(clip)
+	}
+	return to
+}

@@ -1,0 +1,110 @@
+package summary
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A severity says how bad a word of trouble is.
+type severity int
+
+const (
+	harmless severity = iota
+	suspect           // a word that also stands in lines of no interest
+	bad
+	severe // something crashed or is lost
+)
+
+// words of trouble, in lower case, at least four bytes; each may continue.
+var (
+	severeWords = []string{
+		"fatal", "panic", "crash", "segfault", "segmentation", "deadlock", "data race", "core dumped", "out of memory", "outofmemory", "oom-", "oomkilled", "corrupt",
+		"traceback", "unhandled", "uncaught", "killed", "abort", "bug: ", "oops: ", "null pointer", "nullpointer", "no space left", "disk full", "critical", "severe",
+		"exited with code ", "exited on signal", "terminated by signal", "stack overflow", "double free", "use-after-free", "data loss",
+	}
+	badWords = []string{
+		"error", "fail", "exception", "cannot", "can't", "couldn't", "could not", "not found", "no such", "undefined", "denied", "refused", "timed out",
+		"timeout", "unable", "invalid", "missing", "conflict", "unexpected", "rejected", "unreachable", "violat", "mismatch", "does not exist", "not defined",
+		"unauthorized", "forbidden", "not allowed", "not permitted", "not supported", "not a valid", "unsupported", "unresolved", "illegal", "malformed", "exceed",
+		"overflow", "exhausted", "reset by peer", "broken pipe", "rolled back", "drift", "insufficient", "back-off", "backoff", "evicted", "unhealthy", "incompatible",
+		"vulnerab", "memory leak", "memory-leak", "definitely lost", "non-2xx", "bad gateway", "incomplete", "unavailable", "unrecognized", "declined", "overrun", "not exported",
+		"is not ", "must be ", "must not ", "did not ", "lost connection", "disconnected", "throttl", "duplicate", "truncated", "insecure", "expired", "undeclared", "no route",
+		"unsatisfi", "cyclic", "unbound", "misspelled", "stalled", "no rule", "issue: ", "out of range", "out of bounds", "no matching",
+	}
+	suspectWords = []string{"unknown", "warn", "expected", "assert", "deprecat", "lost:", "unused", "suspicious", "retry", "retri", "skipped", "ignored", "obsolete"}
+)
+
+// wordHints are the beginnings of words that suggest trouble in any line.
+var wordHints = slices.Concat(severeWords, badWords, suspectWords)
+
+// countHints are the beginnings of words with which tools count their work.
+var countHints = []string{"passed", "passing", "success", "complete", "finished", "total", "listening", "written", "wrote ", "summary"}
+
+var (
+	severeWord  = oneOf(severeWords)
+	badWord     = oneOf(badWords)
+	suspectWord = oneOf(suspectWords)
+	trouble     = oneOf(slices.Concat(severeWords, badWords, []string{"unknown", "warn"}))
+)
+
+// markHints are signs that a tool puts before or after what failed.
+var markHints = []string{"✖ ", "✗ ", "✘ ", "❌ ", "[✘]", "[✗]", "(fail)", " [e]", "high"}
+
+// failMark matches such a sign, or a high severity.
+var failMark = hinted{markHints, re(`^\W*(?:\d+:\d+\s+)?[✖✗✘❌] |\[[✘✗]\]|\(fail\)|\[E\]\s*$|\bHIGH\b|(?i:severity\W+high)`)}
+
+// oneOf matches any of the words, at the beginning of a word if it is short.
+func oneOf(words []string) pattern {
+	return sync.OnceValue(func() *regexp.Regexp {
+		var alternatives []string
+		for _, w := range words {
+			alternatives = append(alternatives, regexp.QuoteMeta(w))
+		}
+		return regexp.MustCompile(`(?i)(?:` + strings.Join(alternatives, "|") + `)`)
+	})
+}
+
+// severityOf returns the severity of the worst word in a line.
+func severityOf(text string) severity {
+	switch {
+	case severeWord().MatchString(text):
+		return severe
+	case badWord().MatchString(text):
+		return bad
+	case suspectWord().MatchString(text):
+		return suspect
+	}
+	return harmless
+}
+
+// passes reports whether a line reports success, whatever words its name has.
+func passes(text, lower string) bool { return marked(text, lower) || zeroOnly(text, lower) }
+
+// marked reports whether a line begins or ends with a mark of success.
+func marked(text, lower string) bool {
+	return passMark().MatchString(text) || passEnd.in(text, lower)
+}
+
+var (
+	passMark = re(`^\s*(?:[✓✔√]|\(pass\)|ok\b|PASS\b|PASSED\b|--- PASS|=== (?:RUN|PAUSE|CONT|NAME)|\[\s*OK\s*\]|\[\s*RUN\s*\]|\[\s*PASSED\s*\])`)
+	passEnd  = hinted{
+		[]string{"...", "pass", "# skip", "# todo", "[✔", "[✓"},
+		re(`(?:\.\.\. ?(?:ok|OK|skipped|ignored|expected failure)|\bPASSED|\bPASS|\bPassed\s+[\d.]+ sec|\[[✔✓]\]|# (?:SKIP|TODO).*)(?:\s*\[\s*\d+%\])?\s*$`),
+	}
+)
+
+// zeroOnly reports whether all words of trouble in a line have a count of zero.
+func zeroOnly(text, lower string) bool {
+	if !hasAny(lower, zeroHints) {
+		return false
+	}
+	rest := zeroCount().ReplaceAllString(text, "")
+	return len(rest) < len(text) && !trouble().MatchString(rest)
+}
+
+var zeroHints = []string{"0 ", "=0", "= 0", ":0", ": 0", "\":", "no ", "zero ", "without "}
+
+var zeroCount = re(`(?i)\b(?:0|no|zero) (?:\w+ )?(?:errors?|failures?|failed|warnings?|problems?|issues|exceptions?|timeouts?|conflicts?|misses|violations|vulnerabilities)(?:\(s\))?` +
+	`|\b(?:[\w.-]*(?:error|fail|timeout|reject|denied|exceed|abort|evict|expired)[\w.-]*|(?:non-2xx|lost|dropped|ignored|rescued|unreachable|warnings?)[\w ]*)"?\s*[=:]\s*"?0\b|without (?:any )?(?:errors?|warnings?)|0% packet loss`)
