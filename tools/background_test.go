@@ -35,6 +35,14 @@ func TestBackgroundCommandIsNotWaitedFor(t *testing.T) {
 	callTool(t, c, "exec", `{"cmd":"true"}`).has(t, map[string]any{"containerId": server.fields["containerId"]})
 }
 
+// TestStartOfABackgroundCommandIsShown: the first output of a server that started, and the error
+// of one that did not, are in the reply to its start.
+func TestStartOfABackgroundCommandIsShown(t *testing.T) {
+	c := connect(t, newSet(t))
+	callTool(t, c, "exec", `{"cmd":"echo listening; sleep 1000","background":true}`).has(t, map[string]any{"status": "running", "stdout": "listening\n"})
+	callTool(t, c, "exec", `{"cmd":"echo the port is taken >&2; exit 3","background":true}`).has(t, map[string]any{"status": "exited", "exitCode": 3, "stderr": "the port is taken\n"})
+}
+
 func TestBackgroundTimeoutKills(t *testing.T) {
 	c := connect(t, newSet(t))
 	a := callTool(t, c, "exec", `{"cmd":"sleep 60","background":true,"timeoutSeconds":0.1,"waitSeconds":60}`)

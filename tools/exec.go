@@ -71,7 +71,7 @@ type ExecArgs struct {
 	WaitSeconds    *float64
 	TimeoutSeconds *float64
 	MaxBytes       *int
-	Background     bool   // the call does not wait; no timeout unless TimeoutSeconds is given
+	Background     bool   // the call waits for first output only; no timeout unless TimeoutSeconds is given
 	TTY            bool   // with a terminal of Cols and Rows
 	Cols, Rows     *int   // nil: 80 and 24
 	Shell          string // the name of the shell that it runs in; empty: a new shell
@@ -197,7 +197,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	}
 	wait := s.wait()
 	if args.Background {
-		wait = 0
+		wait = firstOutput
 	}
 	limits := s.limits(args.MaxBytes)
 	command := s.command(args, stdin, limits)
@@ -218,7 +218,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	if err != nil {
 		return ExecResult{}, err
 	}
-	await(ctx, run, run.Command.WaitLimit, args.follows, progress)
+	args.await(ctx, run, progress)
 	if ctx.Err() != nil && !args.Background && !s.runsOn(ctx) {
 		run.Kill()
 		awaitDeath(run.Done())
@@ -305,10 +305,11 @@ func (s *Set) runsOn(ctx context.Context) bool {
 
 // await returns when the command has ended, the wait is over, or the call has ended. For a
 // caller that can follow the command it also returns when the box does not respond, and when
-// a command at a terminal is quiet after output: it then waits for input.
-func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bool, progress func(string)) {
+// the command is silent after output.
+func (a *execCall) await(ctx context.Context, run *sandbox.Run, progress func(string)) {
+	wait := run.Command.WaitLimit
 	var silent <-chan struct{}
-	if follows && wait > 0 {
+	if a.follows && wait > 0 {
 		var done func()
 		silent, done = run.Box.Monitor()
 		defer done()
@@ -317,9 +318,9 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bo
 	defer limit.Stop()
 	beat := time.NewTimer(firstProgress)
 	defer beat.Stop()
-	var q quiet // without a terminal it never ends
-	if follows && run.Command.TTY != nil {
-		q = newQuiet(run)
+	var q quiet
+	if silence := a.silence(); silence > 0 && wait > 0 {
+		q = quietFrom(run, 0, silence)
 		defer func() { q.stop() }()
 	}
 	for {
@@ -343,6 +344,20 @@ func await(ctx context.Context, run *sandbox.Run, wait time.Duration, follows bo
 			}
 		}
 	}
+}
+
+// silence is how long the command may print nothing after some output until the call returns; 0:
+// for ever. At a terminal it then waits for input. In the background it has started.
+func (a *execCall) silence() time.Duration {
+	switch {
+	case !a.follows:
+		return 0
+	case a.TTY:
+		return quietTime
+	case a.Background && a.WaitSeconds == nil:
+		return quietStart
+	}
+	return 0
 }
 
 // exitOf returns the exit of a command. That of a running one has an error if its box does not

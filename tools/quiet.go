@@ -12,22 +12,31 @@ import (
 // one that waits; the caller then follows it, as after any other wait.
 const quietTime = 300 * time.Millisecond
 
-// quiet tells when a command at a terminal has printed something and is then silent for
-// quietTime. Both channels of the zero value block forever.
+const (
+	// firstOutput is how long the reply to the start of a background command waits for
+	// its first output. By then most servers say that they listen, or why they cannot,
+	// and most programs ask their question.
+	firstOutput = 500 * time.Millisecond
+
+	// quietStart is how long a background command prints nothing after its first output
+	// until the reply stops waiting for more of it.
+	quietStart = 100 * time.Millisecond
+)
+
+// quiet tells when a command has printed something and is then silent for a time. Both
+// channels of the zero value block forever.
 type quiet struct {
 	run     *sandbox.Run
+	time    time.Duration
 	from    int64           // bytes that were printed before
 	changed <-chan struct{} // restart must be called when it is closed
 	over    <-chan time.Time
 	timer   *time.Timer
 }
 
-// newQuiet begins with the start of a command.
-func newQuiet(run *sandbox.Run) quiet { return quietFrom(run, 0) }
-
 // quietFrom begins when a command has printed so many bytes, which do not count.
-func quietFrom(run *sandbox.Run, from int64) quiet {
-	q := quiet{run: run, from: from}
+func quietFrom(run *sandbox.Run, from int64, silence time.Duration) quiet {
+	q := quiet{run: run, from: from, time: silence}
 	q.restart()
 	return q
 }
@@ -37,7 +46,7 @@ func (q *quiet) restart() {
 	q.changed = q.run.Changed() // before the size is read, so that no output is missed
 	q.stop()
 	if q.run.LogStats().Bytes > q.from {
-		q.timer = time.NewTimer(quietTime)
+		q.timer = time.NewTimer(q.time)
 		q.over = q.timer.C
 	}
 }
@@ -62,7 +71,7 @@ func awaitQuiet(ctx context.Context, run *sandbox.Run, before printed, wait time
 	defer limit.Stop()
 	tick := time.NewTicker(nextProgress)
 	defer tick.Stop()
-	q := quietFrom(run, before.bytes)
+	q := quietFrom(run, before.bytes, quietTime)
 	defer func() { q.stop() }()
 	for {
 		select {
