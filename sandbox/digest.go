@@ -86,7 +86,9 @@ func (d *digester) enqueue(stream int, p []byte) {
 // end ends the output. It does not block.
 func (d *digester) end(e Exit) {
 	if !d.reading {
-		d.early = redact.Pieces{}
+		if !d.early.Mixed() || !e.failed() {
+			d.early = redact.Pieces{} // else Interleaved returns it
+		}
 		close(d.done)
 		return
 	}

@@ -37,6 +37,11 @@ type Exit struct {
 	MemoryKill *MemoryKill
 }
 
+// failed reports whether the command has ended without success.
+func (e Exit) failed() bool {
+	return e.Status != Running && (e.Status != Exited || e.Code != 0)
+}
+
 // A MemoryKill is a process that the kernel killed for want of memory.
 type MemoryKill struct {
 	Limit  int64 // how much memory the box may have, in bytes; 0: unknown

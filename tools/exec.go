@@ -250,6 +250,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	if args.follows {
 		r.look(run, limits)
 	}
+	r.interleave(run)
 	return r, nil
 }
 

@@ -45,6 +45,7 @@ type ExecResult struct {
 
 	tty      bool // it has a terminal
 	took     time.Duration
+	both     string          // both streams by arrival, which the text shows instead of Stdout and Stderr; "": it shows those
 	digested bool            // the summary was made from the whole output
 	author   string          // of the summary, for metrics
 	digest   *summary.Digest // for the client's model to summarise; nil: it is not asked
@@ -155,6 +156,16 @@ func (r *ExecResult) failed() bool {
 	return r.Status != sandbox.Running && (r.ExitCode == nil || *r.ExitCode != 0)
 }
 
+// interleave makes the text of a failure show both streams by arrival: an error is understood
+// from what was printed around it.
+func (r *ExecResult) interleave(run *sandbox.Run) {
+	if r.failed() && !r.Truncated && r.Stdout != "" && r.Stderr != "" {
+		if both, ok := run.Interleaved(r.Stdout, r.Stderr); ok {
+			r.both = both
+		}
+	}
+}
+
 // shortSummary is the summary of an output that is shown whole or still grows: how the command
 // ended, and how much it printed.
 func (r *ExecResult) shortSummary() string {
@@ -255,8 +266,12 @@ func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  "
 // A block is a part of the output with the name of its stream.
 type block struct{ name, text string }
 
-// blocks returns the output as it is shown: one block for each stream that is not empty.
+// blocks returns the output as it is shown: both streams by arrival, or one block for each that
+// is not empty.
 func (r ExecResult) blocks() (list []block) {
+	if r.both != "" {
+		return []block{{"stdout and stderr", r.both}}
+	}
 	for _, x := range []block{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
 		if x.text != "" {
 			list = append(list, x)

@@ -61,6 +61,22 @@ func (p *Pieces) extend(stream, n int) {
 	}
 }
 
+// Text returns all text, by arrival.
+func (p *Pieces) Text() []byte { return p.text }
+
+// Mixed reports whether the pieces are of both streams.
+func (p *Pieces) Mixed() bool { return len(p.parts) > 1 }
+
+// Streams returns the text of each stream.
+func (p *Pieces) Streams() (text [2][]byte) {
+	off := 0
+	for _, x := range p.parts {
+		text[x.stream] = append(text[x.stream], p.text[off:off+x.len]...)
+		off += x.len
+	}
+	return text
+}
+
 // Size returns the memory that the pieces use.
 func (p *Pieces) Size() int { return len(p.text) + 16*len(p.parts) }
 
