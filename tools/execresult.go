@@ -199,7 +199,7 @@ func (r ExecResult) Text() string {
 	case facts != "" || r.Truncated || r.Status == sandbox.Running:
 		b.WriteString(r.verdict(len(blocks)) + "\n" + facts)
 	case len(blocks) == 0:
-		b.WriteString(r.ended() + " · no output\n")
+		b.WriteString(r.ended() + " · " + r.extent() + "\n")
 	case len(blocks) == 1:
 		b.WriteString(r.ended() + " · " + blocks[0].name + ":\n" + blocks[0].text)
 		return b.String()

@@ -22,14 +22,15 @@ func TestRepliesMatchTheSnapshots(t *testing.T) {
 	s := newSet(t)
 	s.Manager.Secrets = secrets()
 	c := connect(t, s)
+	callTool(t, c, "exec", `{"cmd":"true"}`) // the first reply of a session may say more
 	for name, args := range map[string]string{
 		"success":         `{"cmd":"echo hi"}`,
 		"silent":          `{"cmd":"true"}`,
 		"success-both":    `{"cmd":"echo warning: slow >&2; echo done"}`,
 		"failure":         `{"cmd":"echo main.c:7: error >&2; exit 2"}`,
 		"failure-both":    `{"cmd":"echo broken >&2; echo cleaning up; exit 3"}`,
-		"failure-long":    `{"cmd":"seq 3000; echo main.c:7: error: expected expression >&2; exit 2"}`,
-		"success-long":    `{"cmd":"seq 3000"}`,
+		"failure-long":    `{"cmd":"seq 300; echo main.c:7: error: expected expression >&2; exit 2","maxBytes":100}`,
+		"success-long":    `{"cmd":"seq 300","maxBytes":100}`,
 		"signal":          `{"cmd":"kill -SEGV $$"}`,
 		"not-found":       `{"cmd":"no-such-program"}`,
 		"timeout":         `{"cmd":"echo begun; sleep 60","timeoutSeconds":0.5}`,
@@ -136,6 +137,7 @@ func matchReply(t *testing.T, name, call, text, structured string) {
 func TestFrameOfWholeOutputIsSmall(t *testing.T) {
 	const text, structured = 60, 240
 	c := connect(t, newSet(t))
+	callTool(t, c, "exec", `{"cmd":"true"}`) // the first reply of a session may say more
 	for cmd, output := range map[string]string{
 		"true":                    "",
 		"echo hi":                 "hi\n",

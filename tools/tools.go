@@ -3,8 +3,10 @@
 //
 // It parses arguments strictly, with errors that a model can act on, waits for commands, and
 // renders each result twice: as structured content and as text, because a host shows its
-// model only one of the two. Either has everything. The output of a box comes last in the
-// text, below headers that the box cannot forge.
+// model only one of the two. Either has all that the next step needs; only the structured
+// content has the rest. The output of a box comes last in the text, where it cannot look like
+// a line of ours: all that follows a verdict which ends with the name of a stream, or a header
+// with the id of the run, which the box does not know.
 //
 // The package starts no server and knows no transport. Boxes, runs and logs belong to the
 // Manager, which masks secrets in all text that it returns. The caller leaves mcp-go's own
