@@ -27,8 +27,9 @@ type Box struct {
 	Name    string // what its owner calls it, may be empty
 	Place   Place
 	Started time.Time
-	Shell   string // what runs its commands
-	Pid     int    // of the agent, in its own name space
+	Shell   string   // what runs its commands
+	Has     []string // which common programs it has, when it started
+	Pid     int      // of the agent, in its own name space
 
 	*shared         // with all boxes of its Manager
 	owner           Owner
@@ -102,7 +103,7 @@ func (b *Box) greet(ctx context.Context, spec Spec, resume bool) (known []knownR
 	}
 	answer, err := b.conn.Greet(ctx, link.Greeting{
 		Hello: wire.HelloBody{
-			Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(spec.Env)), Spares: spareShells(spec),
+			Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(spec.Env)), Spares: spareShells(spec), Programs: commonPrograms,
 			PersistMillis: b.reattachTimeout.Milliseconds(), Resume: resume,
 		},
 		Also: look,
@@ -116,7 +117,7 @@ func (b *Box) greet(ctx context.Context, spec Spec, resume bool) (known []knownR
 			return err
 		},
 	})
-	b.Shell, b.Pid = answer.Shell, answer.Pid
+	b.Shell, b.Pid, b.Has = answer.Shell, answer.Pid, among(commonPrograms, answer.Found)
 	return known, err
 }
 

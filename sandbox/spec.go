@@ -64,6 +64,7 @@ type Place struct {
 	Shown     []Shown  // what of the host the box has: it is ended where it has something else
 	Heartbeat bool     // the stream can die without a sign, so the server pings the agent
 	Notes     []string // what the user should know: a limit that was clamped, no isolation
+	Room      *Room    // the limits of an isolated box; nil: it has none, or they are unknown
 
 	// Covered are the paths in the workspace that commands cannot change, and those
 	// above them that they cannot move. Found is what the backend found in it before

@@ -3,6 +3,7 @@ package tools
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,43 +103,52 @@ func pathNames(names []string, more int) string {
 	return strings.Join(list, ", ")
 }
 
-// coverErrors are the errors of programs that try to change a protected path, or to move a
-// directory with one.
-var coverErrors = []string{"read-only file system", "device or resource busy"}
+// coverErrors are the errors of programs that try to change a protected path, or to move a file or
+// a directory over or out of one.
+var coverErrors = []string{"read-only file system", "device or resource busy", "invalid cross-device link"}
 
-// coverHint explains an error in the output of a command that names a protected path. The output
-// is untrusted: the hint repeats none of it but the path.
-func coverHint(covered []string, outputs ...string) string {
+// coverHint explains an error in the output of a command that names a protected path, or whose
+// command does: sed -i and other programs name their temporary file in it. The output is
+// untrusted: the hint repeats none of it but the path.
+func coverHint(covered []string, cmd string, outputs ...string) (name, hint string) {
 	if len(covered) == 0 {
-		return ""
+		return "", ""
 	}
 	for _, text := range outputs {
 		for line := range strings.Lines(text) {
-			if name := coveredIn(line, covered); name != "" {
-				return fmt.Sprintf("The error in the output may be about %s: commands cannot change or move this path of the workspace. It is protected, "+
+			if name = coveredIn(line, cmd, covered); name != "" {
+				return name, fmt.Sprintf("The error in the output may be about %s: commands cannot change or move this path of the workspace. It is protected, "+
 					`since programs on the user's machine may run it or files in it. The owner can exclude a path from protection: protect = ["!PATH"] in the configuration.`, sandbox.QuotePath(name))
 			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
-// coveredIn returns the protected path that the line of an error names, or "": the longest that
-// occurs as a whole, else the last whose base name occurs, since the command may have run in
-// its directory.
-func coveredIn(line string, covered []string) (found string) {
+// coveredIn returns the protected path that the line of an error names, else its command if the
+// line names a temporary file, or "".
+func coveredIn(line, cmd string, covered []string) string {
 	errs := strings.ToLower(line)
-	if !strings.Contains(errs, coverErrors[0]) && !strings.Contains(errs, coverErrors[1]) {
+	if !slices.ContainsFunc(coverErrors, func(e string) bool { return strings.Contains(errs, e) }) {
 		return ""
 	}
+	if name := namedIn(line, covered); name != "" || !strings.Contains(errs, coverErrors[1]) && !strings.HasPrefix(errs, "sed: ") {
+		return name
+	}
+	return namedIn(cmd, covered)
+}
+
+// namedIn returns the protected path that a text names, or "": the longest that occurs as a whole,
+// else the last whose base name occurs, since the command may have run in its directory.
+func namedIn(text string, covered []string) (found string) {
 	whole := false
 	for _, name := range covered {
 		switch {
-		case strings.Contains(line, name):
+		case strings.Contains(text, name):
 			if !whole || len(name) > len(found) {
 				found, whole = name, true
 			}
-		case !whole && strings.Contains(line, path.Base(name)):
+		case !whole && strings.Contains(text, path.Base(name)):
 			found = name
 		}
 	}

@@ -18,11 +18,11 @@ func TestCoverHintNamesTheProtectedPath(t *testing.T) {
 		{"rm: cannot remove 'x': Device or resource busy\n.git/config", ""},
 		{"", ""},
 	} {
-		hint := coverHint(covered, "", c.output)
+		_, hint := coverHint(covered, "", "", c.output)
 		if (hint == "") != (c.names == "") || !strings.Contains(hint, c.names) || hint != "" && !strings.Contains(hint, "protect") {
 			t.Errorf("%q: %q", c.output, hint)
 		}
-		if coverHint(nil, c.output) != "" {
+		if _, hint := coverHint(nil, "", c.output); hint != "" {
 			t.Error("a hint where nothing is covered")
 		}
 	}

@@ -173,8 +173,9 @@ func TestFailedCommandsAreResults(t *testing.T) {
 	})
 	t.Run("not found", func(t *testing.T) {
 		a := callTool(t, c, "exec", `{"cmd":"no-such-program"}`)
-		a.has(t, map[string]any{"exitCode": 127})
-		a.says(t, "hint: Exit code 127 mostly means that")
+		a.has(t, map[string]any{"exitCode": 127, "hint": nil}) // the shell has said it, and there is no image to name
+		callTool(t, c, "exec", `{"cmd":"set -u; echo $no_such_variable"}`).has(t, map[string]any{"exitCode": 127, "hint": nil})
+		callTool(t, c, "exec", `{"cmd":"exit 127"}`).has(t, map[string]any{"exitCode": 127, "hint": nil})
 	})
 	t.Run("timeout", func(t *testing.T) {
 		a := callTool(t, c, "exec", `{"cmd":"echo begun; sleep 60","timeoutSeconds":0.3}`)

@@ -29,12 +29,17 @@ func (c covering) Place() sandbox.Place {
 // TestCoverHintWhateverTheExitCode: a chain of commands gets the hint although its last command
 // succeeded.
 func TestCoverHintWhateverTheExitCode(t *testing.T) {
-	c := connect(t, &Set{Manager: boxtest.Manager(t, coverer{boxtest.Agent(t)}, sandbox.Spec{})})
+	m := boxtest.Manager(t, coverer{boxtest.Agent(t)}, sandbox.Spec{})
 	for cmd, want := range map[string]bool{
 		"echo 'bash: line 1: .envrc: Read-only file system' >&2; true": true,
 		"echo 'bash: line 1: .envrc: Read-only file system'; exit 1":   true,
 		"echo .envrc": false,
+		"echo 'sed: cannot rename ./sedXyZ: Device or resource busy' >&2; : sed -i s/a/b/ .envrc; exit 4": true,
+		"echo 'sed: cannot rename ./sedXyZ: Device or resource busy' >&2; : sed -i s/a/b/ other; exit 4":  false,
+		"echo \\\"OSError: [Errno 18] Invalid cross-device link: 'a' -> '.envrc'\\\" >&2; exit 1":         true,
+		"echo \\\"mv: cannot move 'a' to '.envrc': Device or resource busy\\\" >&2; exit 1":               true,
 	} {
+		c := connect(t, &Set{Manager: m}) // a session of its own
 		a := callTool(t, c, "exec", `{"cmd":"`+cmd+`"}`)
 		if hint, _ := a.fields["hint"].(string); strings.Contains(hint, "protect") != want {
 			t.Errorf("%s: hint %q", cmd, hint)

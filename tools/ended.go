@@ -159,7 +159,7 @@ const (
 
 	// maxFollowed and maxHints bound what is remembered of one session.
 	maxFollowed = 100
-	maxHints    = 200
+	maxHints    = 1000
 )
 
 // Sessions are what each owner was told. The zero value is ready.

@@ -229,8 +229,11 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 		return ExecResult{}, exit.Err
 	}
 	r := newExecResult(ctx, run, exit)
-	if args.follows && exit.Status == sandbox.Running {
-		s.told.follow(owner, run)
+	if args.follows {
+		r.Room = s.room(owner, run.Box)
+		if exit.Status == sandbox.Running {
+			s.told.follow(owner, run)
+		}
 	}
 	r.Hint = strings.TrimSpace(approvalHint(run.Command.Approval) + " " + r.Hint)
 	if args.ContainerID == "" {
@@ -241,10 +244,8 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	r.hint(s.changedHint(owner, run.ID, changes)...)
 	s.summarize(ctx, run, &r)
 	r.fit(run.Output, limits)
-	// For any exit code: a shell goes on after a command that failed, and git itself
-	// exits with 0 after some writes that were refused.
-	if hint := coverHint(run.Box.Place.Covered, r.Stderr, r.Stdout); hint != "" {
-		r.hint(hint)
+	if hints := s.deadEnds(owner, args.follows, run, exit, &r); len(hints) > 0 {
+		r.hint(hints...)
 		r.fit(run.Output, limits)
 	}
 	if args.follows {

@@ -19,16 +19,15 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 			list = append(list, lostHint(exit.Err))
 		}
 		list = append(list, runningHint(run.Command.Timeout))
+		if run.Command.Interactive && exit.Err == nil {
+			list = append(list, "Its stdin is open: input with its execId writes to it.")
+		}
 	case sandbox.TimedOut:
 		list = append(list, fmt.Sprintf("After %s the command was killed, with every process that it had started. Give a larger timeoutSeconds, or let the command do less at once.", took(run.Command.Timeout)))
 	case sandbox.Killed:
 		list = append(list, killedHint(ctx, run.Box, exit.Err))
 	case sandbox.Lost:
 		list = append(list, lostHint(exit.Err))
-	case sandbox.Exited:
-		if exit.Code == 127 {
-			list = append(list, missingHint(run.Box.Place.Image))
-		}
 	}
 	list = append(list, memoryHint(exit)...)
 	if len(exit.Leftover) > 0 {
@@ -99,13 +98,6 @@ func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
 func lostHint(err error) string {
 	f := FailureOf(err)
 	return strings.TrimSpace(strings.TrimSuffix(f.Error, ".") + ". " + f.Hint)
-}
-
-func missingHint(image string) string {
-	if image == "" {
-		return "Exit code 127 mostly means that the command was not found in the PATH."
-	}
-	return fmt.Sprintf("Exit code 127 mostly means that the image %s does not have the command. Do without it, start a container with another image, or have the owner set another default (--image, or default under [images]).", image)
 }
 
 func leftoverHint(id string) string {

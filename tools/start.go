@@ -109,6 +109,7 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 		return Failed(err), nil
 	}
 	r := s.started(box, reused, args)
+	r.Room = s.room(s.owner(ctx), box)
 	r.StartMs = time.Since(begin).Milliseconds()
 	return reply(r, r.text()), nil
 }

@@ -151,7 +151,7 @@ func (a *Agent) applyHello(hello wire.HelloBody) {
 
 // replyHello answers a Hello.
 func (a *Agent) replyHello(hello wire.HelloBody, stream io.ReadWriteCloser) error {
-	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path}
+	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path, Found: findPrograms(hello.Programs, a.env)}
 	persistent := hello.PersistMillis > 0
 	a.hosts.setPersistent(persistent)
 	if persistent || a.persistence != nil {
@@ -159,6 +159,28 @@ func (a *Agent) replyHello(hello wire.HelloBody, stream io.ReadWriteCloser) erro
 	}
 	a.out.attach(stream)
 	return a.out.sendJSON(wire.Hello, wire.ID{}, ours)
+}
+
+// findPrograms returns those of the programs that the PATH in env has, by the last PATH in it.
+func findPrograms(programs, env []string) (found []string) {
+	var dirs []string
+	for _, v := range env {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			dirs = filepath.SplitList(path)
+		}
+	}
+	for _, name := range programs[:min(len(programs), wire.MaxPrograms)] {
+		if slices.ContainsFunc(dirs, func(dir string) bool { return filepath.IsAbs(dir) && isProgram(filepath.Join(dir, name)) }) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// isProgram reports whether a file can be executed.
+func isProgram(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && unix.Access(path, unix.X_OK) == nil
 }
 
 // makeTempDirs creates the directories that TMPDIR and similar variables name: a new home

@@ -221,6 +221,7 @@ func (l *Launcher) describe(p *plan, r request) sandbox.Place {
 		Shown:     p.shown,
 		Env:       env,
 		Memory:    r.Memory,
+		Room:      &sandbox.Room{Network: r.Network, CPUs: r.CPUs, Pids: r.Pids, Tmp: r.Tmp, Home: home, ReadOnly: r.ReadOnly},
 		Heartbeat: r.Transport == relayTransport,
 		Notes:     notes,
 		Covered:   coverPaths(r.Covers),

@@ -181,6 +181,9 @@ const (
 	// MaxRuns bounds the runs that the agent of a persistent box knows at once.
 	MaxRuns = 1024
 
+	// MaxPrograms bounds the programs that a Hello asks for.
+	MaxPrograms = 64
+
 	// StdinWindow bounds the unconfirmed standard input of a run, in bytes.
 	StdinWindow = 256 << 10
 
@@ -205,6 +208,7 @@ type HelloBody struct {
 	Env           []string `json:"env,omitempty"`         // variables of every run, "NAME=value"
 	PersistMillis int64    `json:"keepMillis,omitempty"`  // how long the agent waits for the next host; 0: the box is not persistent
 	Resume        bool     `json:"resume,omitempty"`      // an earlier host was attached
+	Programs      []string `json:"programs,omitempty"`    // names to look for in the PATH of runs, at most MaxPrograms
 	Spares        int      `json:"spares,omitempty"`      // spare shells to keep ready; the agent adds a few after a burst of commands
 
 	// From the agent.
@@ -212,6 +216,8 @@ type HelloBody struct {
 	Pid   int    `json:"pid,omitempty"`   // its pid in its own name space; 1 in a box
 	Shell string `json:"shell,omitempty"` // the program that runs commands, "/bin/bash"
 	Runs  int    `json:"runs,omitempty"`  // number of Known frames that follow, at most MaxRuns
+
+	Found []string `json:"found,omitempty"` // those of the host's Programs that are in the PATH, in their order
 }
 
 // StartBody is the payload of Start.
