@@ -32,7 +32,7 @@ type deadEnd struct {
 
 const noNetwork = "none" // of sandbox.Room.Network
 
-// deadEnds has all of them. A reply tells the first maxDeadEnds that are met and new.
+// deadEnds has all of them. A reply tells the first maxDeadEnds that are met, unless they were told.
 var deadEnds = []deadEnd{
 	{
 		"network",
@@ -62,7 +62,7 @@ var deadEnds = []deadEnd{
 		"space",
 		func(s *scene) bool { return s.room.Tmp > 0 && s.says("no space left on device", "enospc") },
 		func(s *scene) string {
-			return fmt.Sprintf("In this container /tmp has room for %s, which count as its memory (tmp_size); %s and the workspace are on disk. df -h shows which is full, df -i whether files are.",
+			return fmt.Sprintf("In this container /tmp holds %s, which count as its memory (the owner sets tmp_size); %s and the workspace are on disk. df -h shows what is full, and df -i what has no room for more files.",
 				memory(s.room.Tmp), s.home())
 		},
 	}, {
@@ -130,7 +130,7 @@ var deadEnds = []deadEnd{
 }
 
 const (
-	// maxDeadEnds is how many hints of these one reply has, and then one of a program.
+	// maxDeadEnds is how many of them one reply tells.
 	maxDeadEnds = 2
 
 	// errorTail is how much of each stream is searched.
@@ -152,13 +152,17 @@ func (s *Set) deadEnds(owner sandbox.Owner, follows bool, run *sandbox.Run, exit
 		return nil
 	}
 	c.shells = s.Manager.Commands.Unlimited() && strings.HasSuffix(run.Box.Shell, "/bash")
+	met := 0
 	for _, d := range deadEnds {
-		if len(list) < maxDeadEnds && d.met(c) && once(d.name) {
+		if met == maxDeadEnds || !d.met(c) {
+			continue
+		}
+		if met++; once(d.name) {
 			list = append(list, d.way(c))
 		}
 	}
-	if name := c.missing(); name != "" && len(list) < maxDeadEnds {
-		list = append(list, c.notFound(name, once)...)
+	if name := c.missing(); name != "" && met == 0 {
+		return c.notFound(name, once)
 	}
 	return list
 }
