@@ -17,6 +17,7 @@ const (
 	BoxNotFound       = "BOX_NOT_FOUND"      // never was, or belongs to another owner
 	BoxGone           = "BOX_GONE"           // was there and has ended
 	ExecNotFound      = "EXEC_NOT_FOUND"
+	ExecEnded         = "EXEC_ENDED"     // ran here and has ended
 	WorkspaceGone     = "WORKSPACE_GONE" // the directory that boxes share with the host was there and is not any more
 	LimitReached      = "LIMIT_REACHED"
 	InvalidArgument   = "INVALID_ARGUMENT"

@@ -34,9 +34,10 @@ type Record struct {
 	Log     rawlog.Stats
 	Open    bool // the log may still grow: by the command or by processes that it left behind
 
-	// Changed is closed when the log or the status changes, Over when neither can
-	// change any more. Both are nil if the run is closed or another process runs it.
-	Changed, Over <-chan struct{}
+	// Changed is closed when the log or the status changes, Done when the command has
+	// ended, Over when neither can change any more. They are nil if the run is closed or
+	// another process runs it.
+	Changed, Done, Over <-chan struct{}
 }
 
 // Record returns the record of an owner's run. Runs of other owners are not found, nor
@@ -70,7 +71,22 @@ func (m *Manager) Run(owner Owner, id string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, Errorf(ExecNotFound, "To read its output and how it ended, call logs with this execId.", "command %s has ended", record.ID)
+	switch record.Exit.Status {
+	case Running:
+		return nil, Errorf(ExecNotFound, "logs with this execId reads its output; what runs it can end it.", "command %s runs, but not under this server", record.ID)
+	case Lost:
+		return nil, Errorf(ExecNotFound, "logs with this execId reads what it printed.", "command %s was lost: %w", record.ID, cmp.Or(record.Exit.Err, errors.New("its box ended")))
+	}
+	return nil, endedError(record.ID, record.Exit)
+}
+
+// endedError is the error of a call that needs a running command.
+func endedError(id string, e Exit) error {
+	how := string(e.Status)
+	if e.Status == Exited {
+		how = "exit code " + itoa(e.Code)
+	}
+	return Errorf(ExecEnded, "Read its output with logs, or start it again.", "command %s has ended: %s", id, how)
 }
 
 // recorded makes a record from a log. An earlier server may have written it.
@@ -88,7 +104,10 @@ func (m *Manager) recorded(x *rawlog.Index, written bool) Record {
 	case written:
 		r.Exit = Exit{Status: Running, Code: -1, Took: time.Since(x.Start)}
 	default:
-		r.Exit = Exit{Status: Lost, Code: -1, Err: errors.New("the server ended while the command ran")}
+		r.Exit = Exit{Status: Lost, Code: -1, Err: errors.New("the server ended while the command ran"), AtLeast: true}
+		if n := len(x.Spans); n > 0 {
+			r.Exit.Took = x.Spans[n-1].At // of its last output
+		}
 	}
 	return r
 }
@@ -195,7 +214,7 @@ func (h *history) lose(box string, cause error) {
 			continue
 		}
 		if e := &p.record.Exit; e.Status == Running {
-			e.Status = Lost
+			e.Status, e.AtLeast = Lost, true
 			e.Err = Errorf(BoxGone, "The log has what the command printed before.", "command %s was lost, because the connection to its box broke: %w", id, cause)
 		}
 		h.count(id, p.record)
@@ -284,7 +303,7 @@ func (h *history) find(owner Owner, id string) (Record, bool) {
 	// Read before the rest, so that no change is missed.
 	changed := run.changed()
 	record = run.record()
-	record.Open, record.Changed, record.Over = true, changed, run.over
+	record.Open, record.Changed, record.Done, record.Over = true, changed, run.done, run.over
 	return record, true
 }
 

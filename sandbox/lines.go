@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox/maskedlog"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
@@ -37,6 +38,9 @@ type Lines struct {
 	Bytes, Count int64 // of the whole log: bytes and lines
 	Mixed        int64 // the first line whose stream is unknown; 0: there is none
 	Missing      bool  // there is no log
+
+	// Quiet is the time since the last output, roughly; 0: unknown.
+	Quiet time.Duration
 }
 
 // Lines reads lines of the log of an owner's command, running or ended. The search ends
@@ -61,6 +65,9 @@ func (m *Manager) Lines(ctx context.Context, owner Owner, id string, q LineQuery
 	}
 	defer log.Close()
 	l.Bytes, l.Count = log.Bytes(), log.Lines()
+	if n := len(log.Spans); n > 0 && (log.Spans[n-1].At > 0 || log.Spans[n-1].Stream != rawlog.Mixed) {
+		l.Quiet = max(0, time.Since(record.Started.Add(log.Spans[n-1].At)))
+	}
 	if i := slices.IndexFunc(log.Spans, func(s rawlog.Span) bool { return s.Stream == rawlog.Mixed }); i >= 0 {
 		l.Mixed = log.Spans[i].Line + 1
 	}

@@ -264,7 +264,7 @@ func (r *Run) explain(err error) error {
 }
 
 func (r *Run) endedError() error {
-	return Errorf(InvalidArgument, "Read its output with logs, or start it again.", "command %s has ended: %s, exit code %d", r.ID, r.Exit().Status, r.Exit().Code)
+	return endedError(r.ID, r.Exit())
 }
 
 // Kill ends the whole tree of the run, or what it left behind: SIGTERM, a grace,

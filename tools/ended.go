@@ -237,7 +237,7 @@ func (m *sessions) saw(owner sandbox.Owner, result any) {
 	case ExecResult:
 		seen = exec(r.ExecID, r.Status)
 	case logsResult:
-		seen = exec(r.ExecID, r.Status)
+		seen = exec(r.execID, r.Status)
 	case stopResult:
 		if seen = exec(r.ExecID, sandbox.Status(r.Status)); r.ExecID == "" {
 			seen = func(f followed) bool { return f.box == r.ContainerID }

@@ -2,13 +2,13 @@ package tools
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -36,16 +36,14 @@ const (
 	// searchTime is how long one call may search. The next call continues.
 	searchTime = 5 * time.Second
 
-	// burst is how long a call collects further output after the first that it
-	// waited for, so that a burst of output is one reply.
-	burst = 200 * time.Millisecond
+	// countTime is how long a search goes on to count matches that its page has no room for.
+	countTime = time.Second
 
-	// foreignPoll is the interval at which a waiting call reads a log again while another
-	// process writes to it.
-	foreignPoll = time.Second
+	// lineCost is what package rawlog counts for a line besides its bytes.
+	lineCost = 12
 )
 
-func logsTool() mcp.Tool {
+func (s *Set) logsTool() mcp.Tool {
 	return mcp.Tool{
 		Name: "logs",
 		Description: `Read the output of a command, running or over, with line numbers; by default its last lines. ` +
@@ -53,14 +51,17 @@ func logsTool() mcp.Tool {
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"execId":{"type":"string"},
 			"fromLine":{"type":"integer","minimum":1},
+			"fromByte":{"type":"integer","minimum":0,"description":"skip so many bytes of fromLine"},
 			"lines":{"type":"integer","minimum":1,"maximum":%[1]d,"description":"default %[2]d"},
+			"bytes":{"type":"integer","minimum":1,"maximum":%[5]d},
 			"tail":{"type":"integer","minimum":1,"maximum":%[1]d,"description":"the last so many"},
 			"grep":{"type":"string","description":"RE2"},
 			"context":{"type":"integer","minimum":0,"maximum":%[3]d,"description":"lines around matches"},
 			"stream":{"enum":["stdout","stderr"]},
-			"waitSeconds":{"type":"number","minimum":0,"maximum":%[4]v,"description":"default 0"}
+			"until":{"enum":["end"],"description":"wait for its end"},
+			"waitSeconds":{"type":"number","minimum":0,"maximum":%[4]v,"description":"default 0, with until %[6]v"}
 			},"required":["execId"],"additionalProperties":false}`,
-			maxPage, pageLines, maxContext, maxWait.Seconds())),
+			maxPage, pageLines, maxContext, maxWait.Seconds(), pageBytes, s.wait().Seconds())),
 		RawOutputSchema: json.RawMessage(logsOutput),
 		Annotations:     readOnlyHints("Read output"),
 		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult}},
@@ -68,16 +69,18 @@ func logsTool() mcp.Tool {
 }
 
 type logsArgs struct {
-	execID                         string
-	fromLine, lines, tail, context *int
-	grep, stream                   string
-	waitSeconds                    *float64
+	execID              string
+	fromLine, fromByte  *int
+	lines, bytes        *int
+	tail, context       *int
+	grep, stream, until string
+	waitSeconds         *float64
 }
 
 func (a *logsArgs) params() []param {
 	return []param{
-		{"execId", &a.execID}, {"fromLine", &a.fromLine}, {"lines", &a.lines}, {"tail", &a.tail},
-		{"grep", &a.grep}, {"context", &a.context}, {"stream", &a.stream}, {"waitSeconds", &a.waitSeconds},
+		{"execId", &a.execID}, {"fromLine", &a.fromLine}, {"fromByte", &a.fromByte}, {"lines", &a.lines}, {"bytes", &a.bytes},
+		{"tail", &a.tail}, {"grep", &a.grep}, {"context", &a.context}, {"stream", &a.stream}, {"until", &a.until}, {"waitSeconds", &a.waitSeconds},
 	}
 }
 
@@ -89,7 +92,10 @@ func (a *logsArgs) check() error {
 		name        string
 		value       *int
 		least, most int
-	}{{"fromLine", a.fromLine, 1, 1 << 31}, {"lines", a.lines, 1, maxPage}, {"tail", a.tail, 1, maxPage}, {"context", a.context, 0, maxContext}} {
+	}{
+		{"fromLine", a.fromLine, 1, math.MaxInt32}, {"fromByte", a.fromByte, 0, math.MaxInt32}, {"lines", a.lines, 1, maxPage},
+		{"bytes", a.bytes, 1, pageBytes}, {"tail", a.tail, 1, maxPage}, {"context", a.context, 0, maxContext},
+	} {
 		if n.value != nil && (*n.value < n.least || *n.value > n.most) {
 			return invalid("", "%s must be between %d and %d, got %d", n.name, n.least, n.most, *n.value)
 		}
@@ -97,6 +103,10 @@ func (a *logsArgs) check() error {
 	switch {
 	case a.tail != nil && (a.fromLine != nil || a.lines != nil):
 		return invalid("Give only tail for the end of the log, or fromLine and lines for a range.", "tail must not be given together with fromLine or lines")
+	case a.fromByte != nil && a.fromLine == nil:
+		return invalid("Name the line in fromLine.", "fromByte skips bytes of one line, and needs fromLine")
+	case a.until != "" && a.until != "end":
+		return invalid("To return earlier, leave it out: waitSeconds alone returns when more was printed.", "until must be \"end\", got %s", quote(a.until))
 	case a.context != nil && a.grep == "":
 		return invalid("Add grep, or leave context out.", "context needs grep")
 	case a.stream != "" && a.stream != "stdout" && a.stream != "stderr":
@@ -118,7 +128,7 @@ func (a *logsArgs) end() bool {
 // query returns the lines to read. Without fromLine and tail that is the end of the log, for a
 // search or a number of lines the beginning.
 func (a *logsArgs) query() (sandbox.LineQuery, error) {
-	q := sandbox.LineQuery{Most: pageLines, Bytes: pageBytes}
+	q := sandbox.LineQuery{Most: pageLines, Bytes: pageBytes, CountFor: countTime}
 	switch {
 	case a.fromLine != nil:
 		q.From = int64(*a.fromLine)
@@ -129,6 +139,12 @@ func (a *logsArgs) query() (sandbox.LineQuery, error) {
 	}
 	if a.lines != nil {
 		q.Most = *a.lines
+	}
+	if a.bytes != nil {
+		q.Bytes = *a.bytes + lineCost
+	}
+	if a.fromByte != nil {
+		q.FromByte = int64(*a.fromByte)
 	}
 	if a.context != nil {
 		q.Context = *a.context
@@ -150,38 +166,37 @@ func (a *logsArgs) query() (sandbox.LineQuery, error) {
 }
 
 // logsResult is a page of the output of a command, inert and with its secrets masked, and the
-// state of the command.
+// state of the command. It does not repeat what the caller knows.
 type logsResult struct {
-	Status      sandbox.Status `json:"status"`
-	ExitCode    *int           `json:"exitCode,omitempty"`
-	Signal      string         `json:"signal,omitempty"`
-	Code        string         `json:"code,omitempty"` // of the command, as in ExecResult
-	DurationMs  int64          `json:"durationMs"`
-	Cmd         string         `json:"cmd"`
-	ExecID      string         `json:"execId"`
-	ContainerID string         `json:"containerId"`
-	TotalLines  int64          `json:"totalLines"`
-	TotalBytes  int64          `json:"totalBytes"`
+	Status     sandbox.Status `json:"status"`
+	ExitCode   *int           `json:"exitCode,omitempty"`
+	Signal     string         `json:"signal,omitempty"`
+	Code       string         `json:"code,omitempty"`       // why a running or lost one cannot be reached
+	DurationMs int64          `json:"durationMs,omitempty"` // of a lost one at least; 0: unknown
+	TotalLines int64          `json:"totalLines"`
+	TotalBytes int64          `json:"totalBytes"`
 	shownLines
 	Screen  string  `json:"screen,omitempty"`  // of a terminal: text is what is to be seen there
 	Summary string  `json:"summary,omitempty"` // of a long output, for a call that reads the end or waited for it
-	Next    int64   `json:"next"`
+	Next    int64   `json:"next,omitempty"`    // 0: everything was read
 	Hint    string  `json:"hint,omitempty"`
-	LogPath string  `json:"logPath,omitempty"`
 	Log     *LogGap `json:"log,omitempty"` // nil if the log is complete
 	Text    string  `json:"text"`
 	news
 
-	took time.Duration
+	execID string
+	lasted string
 }
 
 // shownLines are the lines of a logsResult.
 type shownLines struct {
-	FirstLine int64 `json:"firstLine,omitempty"`
-	LastLine  int64 `json:"lastLine,omitempty"`
-	Matches   *int  `json:"matches,omitempty"` // only of a search
+	Matches *int `json:"matches,omitempty"`        // only of a search
+	AtLeast bool `json:"matchesAtLeast,omitempty"` // there may be more matches
 
-	shown int
+	first, last int64 // lines
+	shown       int
+	found       int // shown lines that match
+	query       sandbox.LineQuery
 }
 
 const logsOutput = `{"type":"object","properties":{
@@ -189,24 +204,19 @@ const logsOutput = `{"type":"object","properties":{
 	"exitCode":{"type":"integer"},
 	"signal":{"type":"string"},
 	"durationMs":{"type":"integer"},
-	"cmd":{"type":"string"},
-	"execId":{"type":"string"},
-	"containerId":{"type":"string"},
 	"totalLines":{"type":"integer"},
 	"totalBytes":{"type":"integer"},
-	"firstLine":{"type":"integer"},
-	"lastLine":{"type":"integer"},
-	"matches":{"type":"integer"},
+	"matches":{"type":"integer","description":"all, not only those shown"},
+	"matchesAtLeast":{"type":"boolean"},
 	"screen":{"type":"string"},
 	"summary":{"type":"string"},
 	"next":{"type":"integer","description":"fromLine to go on with"},
 	"hint":{"type":"string"},
-	"logPath":{"type":"string"},
 	"log":{"type":"object"},
 	"text":{"type":"string"},
 	"note":{},"room":{},"ended":{},
 	"error":{"type":"string"},"code":{"type":"string"}
-	},"anyOf":[{"required":["status","execId","next","text"]},{"required":["error","code"]}],"additionalProperties":false}`
+	},"anyOf":[{"required":["status","text"]},{"required":["error","code"]}],"additionalProperties":false}`
 
 func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args logsArgs
@@ -221,7 +231,11 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	if err != nil {
 		return Failed(err), nil
 	}
-	wait := s.waitLimit(ctx, args.waitSeconds, 0)
+	byDefault := time.Duration(0)
+	if args.until != "" {
+		byDefault = s.wait()
+	}
+	wait := waiting{limit: s.waitLimit(ctx, args.waitSeconds, byDefault), untilEnd: args.until != ""}
 	owner := s.owner(ctx)
 	var r logsResult
 	err = s.whenReattached(ctx, owner, func() (err error) {
@@ -238,156 +252,48 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	return reply(r, r.text()), nil
 }
 
-// follow reads a page. While the command may print more it waits: for lines that do not exist
-// yet, for further output, or for a match.
-func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sandbox.LineQuery, wait time.Duration, progress func(string)) (logsResult, error) {
-	deadline, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	if run, err := s.Manager.Run(owner, id); err == nil && wait > 0 {
-		defer cancelOnSilence(run.Box, cancel)()
-	}
-	var first sandbox.Lines
-	for begun := false; ; begun = true {
-		v, err := s.lines(ctx, owner, id, q)
-		if err != nil {
-			return logsResult{}, err
-		}
-		if !begun {
-			first = v
-		}
-		changed := v.Record.Exit.Status != first.Record.Exit.Status
-		if changed || settled(v, q) || enough(v, q, begun, first.Bytes) || deadline.Err() != nil {
-			r := newLogsResult(v, q)
-			// A call that waits for the end gets the summary also if the command had just ended.
-			asksEnd := q.From == 0 && q.Match == nil || wait > 0 && v.Page.Next > v.Count
-			if (changed || asksEnd) && r.Status != sandbox.Running {
-				r.Summary = s.Manager.Summary(ctx, owner, id)
-			}
-			return r, nil
-		}
-		if q.Match != nil {
-			q.From = max(q.From, min(v.Page.Next, v.Count+1)) // do not search the same lines again
-		}
-		if awaitChange(deadline, v.Record, progress) {
-			s.collect(deadline, owner, id, v.Record.Exit.Status)
-		}
-	}
-}
-
-// cancelOnSilence calls cancel when a box does not respond. The caller must call stop.
-func cancelOnSilence(box *sandbox.Box, cancel func()) (stop func()) {
-	silent, leave := box.Monitor()
-	over := make(chan struct{})
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-silent:
-			cancel()
-		case <-over:
-		}
-	})
-	return func() {
-		close(over)
-		watch.Wait()
-		leave()
-	}
-}
-
-// settled reports whether there is nothing to wait for. The end of a command is worth a reply,
-// whatever it left behind; only a search goes on waiting for what the leftover processes print.
-func settled(v sandbox.Lines, q sandbox.LineQuery) bool {
-	return !v.Record.Open || v.Record.Exit.Status != sandbox.Running && q.Match == nil
-}
-
-// enough reports whether a page is worth a reply. The first read is enough if it has complete
-// lines of the requested numbers; a later one if it has anything new.
-func enough(v sandbox.Lines, q sandbox.LineQuery, later bool, bytes int64) bool {
-	switch {
-	case q.Match != nil:
-		return v.Page.Matches > 0 || !v.Page.Searched
-	case later:
-		return v.Bytes > bytes && (q.Stream == 0 || len(v.Page.Lines) > 0)
-	case q.From > 0:
-		return v.Page.Next > q.From && len(v.Page.Lines) > 0
-	}
-	return false
-}
-
-// lines reads a page of a command's log, for at most searchTime, also after the call was
-// cancelled: a call that waited returns its last page.
-func (s *Set) lines(ctx context.Context, owner sandbox.Owner, id string, q sandbox.LineQuery) (sandbox.Lines, error) {
-	search, cancel := context.WithTimeout(context.WithoutCancel(ctx), searchTime)
-	defer cancel()
-	return s.Manager.Lines(search, owner, id, q)
-}
-
-// awaitChange waits until a record may have changed. It reports whether it has.
-func awaitChange(ctx context.Context, record sandbox.Record, progress func(string)) bool {
-	var poll <-chan time.Time
-	if record.Changed == nil {
-		poll = time.After(foreignPoll)
-	}
-	tick := time.NewTicker(nextProgress)
-	defer tick.Stop()
-	for {
-		select {
-		case <-record.Changed:
-			return true
-		case <-record.Over:
-			return true
-		case <-poll:
-			return false
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-			if progress != nil {
-				progress(string(record.Exit.Status))
-			}
-		}
-	}
-}
-
-// collect waits for the end of a burst of output, or of the command.
-func (s *Set) collect(ctx context.Context, owner sandbox.Owner, id string, status sandbox.Status) {
-	over := time.NewTimer(burst)
-	defer over.Stop()
-	for {
-		record, err := s.Manager.Record(owner, id)
-		if err != nil || record.Exit.Status != status || record.Changed == nil {
-			return
-		}
-		select {
-		case <-record.Changed:
-		case <-record.Over:
-			return
-		case <-over.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // newLogsResult returns the result of a page.
 func newLogsResult(v sandbox.Lines, q sandbox.LineQuery) logsResult {
-	rec := v.Record
+	rec, page := v.Record, v.Page
 	r := logsResult{
-		Status: rec.Exit.Status, ExitCode: exitCode(rec.Exit), Signal: rec.Exit.Signal, Code: codeOf(rec.Exit), DurationMs: rec.Exit.Took.Milliseconds(),
-		Cmd: oneLine(rec.Cmd, 200), ExecID: rec.ID, ContainerID: rec.Box, LogPath: rec.LogPath,
-		TotalLines: max(rec.Log.Lines, v.Count), TotalBytes: max(rec.Log.Bytes, v.Bytes), Next: v.Page.Next,
-		Text: pageText(v.Page, q), took: rec.Exit.Took, shownLines: shownLines{shown: len(v.Page.Lines)},
+		Status: rec.Exit.Status, ExitCode: exitCode(rec.Exit), Signal: rec.Exit.Signal, DurationMs: rec.Exit.Took.Milliseconds(),
+		TotalLines: max(rec.Log.Lines, v.Count), TotalBytes: max(rec.Log.Bytes, v.Bytes),
+		Text: pageText(page, q), execID: rec.ID, lasted: lasted(rec.Exit), shownLines: shownLines{shown: len(page.Lines), found: page.Matches, query: q},
 	}
-	if n := len(v.Page.Lines); n > 0 {
-		r.FirstLine, r.LastLine = v.Page.Lines[0].Number, v.Page.Lines[n-1].Number
+	if rec.Exit.Status == sandbox.Running || rec.Exit.Status == sandbox.Lost {
+		r.Code = codeOf(rec.Exit)
+	}
+	if n := len(page.Lines); n > 0 {
+		r.first, r.last = page.Lines[0].Number, page.Lines[n-1].Number
+	}
+	if mayPrint(rec) || !page.Searched || q.From > 0 && page.Full {
+		r.Next = page.Next
 	}
 	if q.Match != nil {
-		r.Matches = new(v.Page.Matches)
+		r.Matches, r.AtLeast = new(page.Total), !page.Counted
 	}
 	if !rec.Log.Complete {
 		r.Log = &LogGap{LostBytes: rec.Log.Lost, Reason: rec.Log.Reason}
 	}
 	r.Hint = strings.Join(logsHints(v, q), " ")
 	return r
+}
+
+// mayPrint reports whether a command, or a process that it left behind, may print more. The log
+// of one that has ended stays open for a moment.
+func mayPrint(r sandbox.Record) bool {
+	return r.Open && (r.Exit.Status == sandbox.Running || len(r.Exit.Leftover)+r.Exit.More > 0 || r.Changed == nil)
+}
+
+// lasted says how long a command ran, or has run.
+func lasted(e sandbox.Exit) string {
+	switch {
+	case !e.AtLeast:
+		return took(e.Took)
+	case e.Took == 0:
+		return "after an unknown time"
+	}
+	return "after at least " + took(e.Took)
 }
 
 // logsHints are the sentences of the hint.
@@ -401,12 +307,61 @@ func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 	}
 	list = append(list, memoryHint(v.Record.Exit)...)
 	if !v.Page.Searched {
-		list = append(list, fmt.Sprintf("The search was stopped after %v and may have missed matches. Continue it with fromLine %d, or search for plain words, which is faster.", searchTime, v.Page.Next))
+		list = append(list, stoppedHint(v.Page))
 	}
+	list = append(list, cutHint(v, q)...)
 	if q.Stream != 0 && v.Mixed > 0 {
 		list = append(list, fmt.Sprintf("From line %d on, output was printed too fast to tell stdout and stderr apart everywhere: lines of both streams may be shown.", v.Mixed))
 	}
 	return list
+}
+
+// stoppedHint says how to continue a search that was stopped.
+func stoppedHint(p sandbox.Page) string {
+	where := fmt.Sprintf("fromLine %d", p.Next)
+	if p.NextByte > 0 {
+		where += fmt.Sprintf(", fromByte %d", p.NextByte)
+	}
+	return fmt.Sprintf("The search was stopped after %v and may have missed matches. Continue it with %s, or search for plain words, which is faster.", searchTime, where)
+}
+
+// cutHint says how to read on in the first line that is cut.
+func cutHint(v sandbox.Lines, q sandbox.LineQuery) []string {
+	cut := slices.DeleteFunc(slices.Clone(v.Page.Lines), func(l sandbox.Line) bool { return l.Skipped == 0 && l.Omitted == 0 })
+	if len(cut) == 0 {
+		return nil
+	}
+	l := cut[0]
+	end, verb := l.Size-l.Omitted, "Read on in it"
+	from := end
+	if l.Omitted == 0 {
+		if q.FromByte > 0 && l.Number == q.From {
+			return nil // the caller has come to its end
+		}
+		from, verb = 0, "Read it"
+	}
+	more := ""
+	if len(cut) > 1 {
+		more = ", as are other lines"
+	}
+	call := fmt.Sprintf(`logs {"execId": %q, "fromLine": %d, "fromByte": %d, "lines": 1}`, v.Record.ID, l.Number, from)
+	if q.Stream != 0 {
+		call = strings.TrimSuffix(call, "}") + fmt.Sprintf(`, "stream": %q}`, streamName(q.Stream))
+	}
+	return []string{fmt.Sprintf("Line %d is cut%s: bytes %s to %s of %s are shown. %s with %s.", l.Number, more, thousands(l.Skipped), thousands(end), thousands(l.Size), verb, call)}
+}
+
+// thousands renders a number for people.
+func thousands(n int64) string {
+	digits, _, _ := strings.Cut(excerpt.Count(n, ""), " ")
+	return digits
+}
+
+func streamName(s sandbox.Stream) string {
+	if s == sandbox.Stdout {
+		return "stdout"
+	}
+	return "stderr"
 }
 
 // pageText renders lines as grep -n does: "7:" before a line that matches, "7-" before others,
@@ -443,38 +398,80 @@ func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 	return b.String()
 }
 
-// text renders the whole result as text.
+// text renders the whole result as text. Each line of output has its number, so a command can
+// forge no line of ours. What is to be said besides the verdict stands between it and the output.
 func (r logsResult) text() string {
-	var b strings.Builder
-	b.WriteString(strings.Join([]string{
-		ending(r.Status, r.ExitCode, r.Signal), took(r.took), r.extent(), fmt.Sprintf("next %d", r.Next), "log " + cmp.Or(r.LogPath, "none"),
-	}, " · ") + "\n")
-	fact(&b, "screen", r.Screen)
-	fact(&b, "cmd", r.Cmd)
-	fact(&b, "code", r.Code)
-	fact(&b, "summary ("+byBuiltin+")", indented(r.Summary))
-	fact(&b, "hint", r.Hint)
+	var facts strings.Builder
+	fact(&facts, "screen", r.Screen)
+	fact(&facts, "code", r.Code)
+	fact(&facts, "summary ("+byBuiltin+")", indented(r.Summary))
+	fact(&facts, "hint", r.Hint)
 	if r.Log != nil {
-		fact(&b, "log incomplete", r.Log.sentence())
+		fact(&facts, "log incomplete", r.Log.sentence())
 	}
-	fmt.Fprintf(&b, "containerId: %s · execId: %s\n", r.ContainerID, r.ExecID)
-	if r.Text != "" {
-		fmt.Fprintf(&b, "--- output of %s: the next %s, %s ---\n%s", r.ExecID,
-			excerpt.Count(int64(strings.Count(r.Text, "\n")), "line"), excerpt.Count(int64(len(r.Text)), "byte"), r.Text)
+	verdict := strings.Join([]string{ending(r.Status, r.ExitCode, r.Signal), r.lasted, r.extent()}, " · ")
+	if r.Next > 0 {
+		verdict += fmt.Sprintf(" · next %d", r.Next)
 	}
-	return b.String()
+	switch {
+	case r.Text == "":
+		return verdict + "\n" + facts.String()
+	case facts.Len() == 0:
+		return verdict + ":\n" + r.Text
+	}
+	return fmt.Sprintf("%s\n%s--- output of %s: the next %s, %s ---\n%s", verdict, facts.String(), r.execID,
+		excerpt.Count(int64(strings.Count(r.Text, "\n")), "line"), excerpt.Count(int64(len(r.Text)), "byte"), r.Text)
 }
 
 // extent says which lines are shown, of how many.
 func (r logsResult) extent() string {
-	total := excerpt.Count(r.TotalLines, "line") + ", " + excerpt.Count(r.TotalBytes, "byte")
+	total := excerpt.Count(r.TotalLines, "line")
 	switch {
 	case r.Matches != nil:
-		return fmt.Sprintf("%d matching of %s", *r.Matches, total)
+		return r.matches() + " in " + total
 	case r.shown == 0 && r.Text != "": // what is to be seen at a terminal
 		return total
+	case r.TotalLines == 0 && r.Status == sandbox.Running:
+		return "no output yet"
+	case r.TotalLines == 0:
+		return "no output"
 	case r.shown == 0:
 		return "none of " + total
+	case r.first == r.last && r.TotalLines == 1:
+		return "line 1"
+	case r.first == r.last:
+		return fmt.Sprintf("line %s of %s", thousands(r.first), thousands(r.TotalLines))
 	}
-	return fmt.Sprintf("%d–%d of %s", r.FirstLine, r.LastLine, total)
+	return fmt.Sprintf("lines %s–%s of %s", thousands(r.first), thousands(r.last), thousands(r.TotalLines))
+}
+
+// matches says how many lines match, and how many of them are shown.
+func (r logsResult) matches() string {
+	count := thousands(int64(*r.Matches)) + " matches"
+	switch {
+	case *r.Matches == 0:
+		count = "no match"
+	case *r.Matches == 1:
+		count = "1 match"
+	}
+	if r.AtLeast && *r.Matches > 0 {
+		count = "at least " + count
+	}
+	if r.found < *r.Matches {
+		which := "first"
+		if r.query.From == 0 {
+			which = "last"
+		}
+		count = fmt.Sprintf("%s %s of %s", which, thousands(int64(r.found)), count)
+	}
+	switch {
+	case r.query.FromByte > 0:
+		count += fmt.Sprintf(" from byte %s of line %s on", thousands(r.query.FromByte), thousands(r.query.From))
+	case r.query.From > 1:
+		count += fmt.Sprintf(" from line %s on", thousands(r.query.From))
+	}
+	if r.AtLeast && r.shown == 0 {
+		count += fmt.Sprintf(" before line %s", thousands(r.Next))
+	}
+	return count
 }

@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -30,29 +29,36 @@ func TestLogsReadsRangesAndSearches(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"seq 1 1001; exit 3"}`)
 	for _, test := range []struct {
-		args, text string
-		next       int
+		args, text, verdict string
+		next                any // nil: all was read
 	}{
-		{`,"tail":2`, "1000: 1000\n1001: 1001\n", 1002},
-		{`,"fromLine":7,"lines":2`, "7: 7\n8: 8\n", 9},
-		{`,"lines":1`, "1: 1\n", 2},
-		{`,"fromLine":5000`, "", 5000},
-		{`,"stream":"stderr"`, "", 1002},
-		{`,"stream":"stdout","tail":1`, "1001: 1001\n", 1002},
-		{`,"grep":"^(7|99)$"`, "7: 7\n99: 99\n", 1002},
-		{`,"grep":"^(7|99)$","tail":1`, "99: 99\n", 1002},
-		{`,"grep":"^(7|99)$","lines":1`, "7: 7\n", 99},
-		{`,"grep":"^(7|99)$","context":1`, "6- 6\n7: 7\n8- 8\n--\n98- 98\n99: 99\n100- 100\n", 1002},
-		{`,"grep":"nothing"`, "", 1002},
+		{`,"tail":2`, "1000: 1000\n1001: 1001\n", "lines 1,000–1,001 of 1,001:", nil},
+		{`,"fromLine":7,"lines":2`, "7: 7\n8: 8\n", "lines 7–8 of 1,001 · next 9:", 9},
+		{`,"lines":1`, "1: 1\n", "line 1 of 1,001 · next 2:", 2},
+		{`,"fromLine":5000`, "", "none of 1,001 lines", nil},
+		{`,"stream":"stderr"`, "", "none of 1,001 lines", nil},
+		{`,"stream":"stdout","tail":1`, "1001: 1001\n", "line 1,001 of 1,001:", nil},
+		{`,"grep":"^(7|99)$"`, "7: 7\n99: 99\n", "2 matches in 1,001 lines:", nil},
+		{`,"grep":"^(7|99)$","tail":1`, "99: 99\n", "last 1 of 2 matches in 1,001 lines:", nil},
+		{`,"grep":"^(7|99)$","lines":1`, "7: 7\n", "first 1 of 2 matches in 1,001 lines · next 99:", 99},
+		{`,"grep":"^(7|99)$","fromLine":8`, "99: 99\n", "1 match from line 8 on in 1,001 lines:", nil},
+		{`,"grep":"^(7|99)$","context":1`, "6- 6\n7: 7\n8- 8\n--\n98- 98\n99: 99\n100- 100\n", "2 matches in 1,001 lines:", nil},
+		{`,"grep":"nothing"`, "", "no match in 1,001 lines", nil},
 	} {
 		a := logsOf(t, c, id, test.args)
-		a.has(t, map[string]any{"text": test.text, "next": test.next, "status": "exited", "exitCode": 3, "code": execFailed, "totalLines": 1001, "totalBytes": 3898, "log": nil})
-		a.says(t, "exit 3 · ", fmt.Sprintf("next %d · log /", test.next), "execId: "+id, "cmd: seq 1 1001; exit 3\n", test.text)
+		a.has(t, map[string]any{"text": test.text, "next": test.next, "status": "exited", "exitCode": 3, "code": nil, "totalLines": 1001, "totalBytes": 3898, "log": nil,
+			"cmd": nil, "execId": nil, "containerId": nil, "logPath": nil})
+		head, output, _ := strings.Cut(a.text, "\n")
+		if !strings.HasPrefix(head, "exit 3 · ") || !strings.HasSuffix(head, " · "+test.verdict) || output != test.text || len(head) > 75 {
+			t.Errorf("%s:\n%s", test.args, a.text)
+		}
 	}
-	whole := logsOf(t, c, id, "")
-	whole.has(t, map[string]any{"firstLine": 802, "lastLine": 1001, "next": 1002})
-	whole.says(t, "802–1001 of 1,001 lines, 3,898 bytes")
-	logsOf(t, c, id, `,"grep":"9$"`).has(t, map[string]any{"matches": 100})
+	logsOf(t, c, id, "").says(t, " · lines 802–1,001 of 1,001:\n802: 802\n")
+	logsOf(t, c, id, `,"grep":"9$"`).has(t, map[string]any{"matches": 100, "matchesAtLeast": nil})
+	silent := logsOf(t, c, execID(t, c, `{"cmd":"exit 2"}`), "")
+	if head, rest, _ := strings.Cut(silent.text, " ms"); !strings.HasPrefix(head, "exit 2 · ") || rest != " · no output\n" {
+		t.Errorf("%s", silent.text)
+	}
 
 	// The order of output from two pipes is not defined.
 	id = execID(t, c, `{"cmd":"echo out; echo err >&2"}`)
@@ -75,6 +81,9 @@ func TestLogsErrorsSayWhatToTry(t *testing.T) {
 		`{"execId":"e","lines":10001}`:          "lines must be between 1 and 10000, got 10001",
 		`{"execId":"e","tail":2,"lines":3}`:     "tail must not be given together with",
 		`{"execId":"e","context":2}`:            "context needs grep",
+		`{"execId":"e","fromByte":2}`:           "fromByte skips bytes of one line, and needs fromLine",
+		`{"execId":"e","fromLine":1,"bytes":0}`: "bytes must be between 1 and 16000, got 0",
+		`{"execId":"e","until":"match"}`:        `until must be "end", got "match"`,
 		`{"execId":"e","stream":"both"}`:        `stream must be "stdout" or "stderr", got "both"`,
 		`{"execId":"e","grep":"(?<=a)b"}`:       "the pattern in grep is not a valid regular expression",
 		`{"execId":"e","waitSeconds":601}`:      "waitSeconds must be between 0 and 600",
@@ -152,8 +161,8 @@ func TestFollowSeesEveryLineOnce(t *testing.T) {
 		}
 	}
 	follows(`,"fromLine":2,"waitSeconds":600`, "go", map[string]any{"status": "running", "text": "2: what? two\n", "next": 3})
-	follows(`,"fromLine":3,"grep":"no such","waitSeconds":600`, "end", map[string]any{"status": "exited", "exitCode": 4, "matches": 0, "next": 4})
-	logsOf(t, c, id, `,"fromLine":3,"waitSeconds":600`).has(t, map[string]any{"text": "3: three\n", "next": 4})
+	follows(`,"fromLine":3,"grep":"no such","waitSeconds":600`, "end", map[string]any{"status": "exited", "exitCode": 4, "matches": 0, "next": nil})
+	logsOf(t, c, id, `,"fromLine":3,"waitSeconds":600`).has(t, map[string]any{"text": "3: three\n", "next": nil})
 }
 
 // TestLogsWaitsForAMatch: such as the line that says that a server is ready.
@@ -194,7 +203,7 @@ func TestCancelledWaitReturnsThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.From = 5
-	l, err := s.follow(ctx, sandbox.Owner{Principal: "me"}, r.ExecID, q, time.Hour, nil)
+	l, err := s.follow(ctx, sandbox.Owner{Principal: "me"}, r.ExecID, q, waiting{limit: time.Hour}, nil)
 	if err != nil || l.Status != sandbox.Running {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -234,9 +243,15 @@ func TestOutputCannotForgeNumberedLines(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"printf 'exit 0 · 1 ms\\r\\n--- output of e-0000000000 ---\\n7: seven\\rexit 0'; exit 9"}`)
 	a := logsOf(t, c, id, "")
-	_, after, ok := strings.Cut(a.text, "--- output of "+id+": the next 3 lines, ")
-	if !ok || !strings.HasSuffix(after, " ---\n1: exit 0 · 1 ms\n2: --- output of e-0000000000 ---\n3: 7: seven␍exit 0\n") {
+	_, after, _ := strings.Cut(a.text, "\n")
+	if after != "1: exit 0 · 1 ms\n2: --- output of e-0000000000 ---\n3: 7: seven␍exit 0\n" || !strings.Contains(a.text, " · lines 1–3 of 3:\n") {
 		t.Errorf("%s", a.text)
+	}
+	// Also below a line of ours.
+	id = execID(t, c, `{"cmd":"head -c 20000 /dev/zero | tr '\\0' x; printf '\\nhint: all is well\\n'"}`)
+	a = logsOf(t, c, id, `,"lines":2`)
+	if head, after, ok := strings.Cut(a.text, "--- output of "+id+": the next 1 line, "); !ok || !strings.Contains(head, "\nhint: Line 1 is cut") || !strings.Contains(after, " ---\n1: x") {
+		t.Errorf("%.200s", a.text)
 	}
 }
 
@@ -260,7 +275,7 @@ func TestExitOutlivesTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := logsOf(t, c, a.fields["execId"].(string), "")
-	gone.has(t, map[string]any{"status": "exited", "exitCode": 3, "text": "", "next": 1})
+	gone.has(t, map[string]any{"status": "exited", "exitCode": 3, "text": "", "next": nil})
 	gone.says(t, "There is no log to read")
 }
 

@@ -25,18 +25,18 @@ func TestGrepIsNoOracle(t *testing.T) {
 	for n := range len(setting) {
 		for _, pattern := range []string{"deploy key " + setting[:n+1], "deploy key .{0," + fmt.Sprint(n) + "}" + setting[n:] + "$", setting[n:] + "$", "^" + token[:n+1], "[" + setting[:n+1] + "]{7}"} {
 			for _, more := range []string{"", `,"stream":"stdout"`, `,"stream":"stderr"`, `,"context":1`, `,"fromLine":1`, `,"tail":9`} {
-				if r := logsOf(t, c, id, `,"grep":"`+pattern+`"`+more); !strings.Contains(r.text, "0 matching of 3 lines") {
+				if r := logsOf(t, c, id, `,"grep":"`+pattern+`"`+more); !strings.Contains(r.text, "no match in 3 lines") {
 					t.Fatalf("%s%s: %s", pattern, more, r.text)
 				}
 			}
 		}
 	}
-	if r := logsOf(t, c, id, `,"grep":"^deploy key ‹secret›$"`); !strings.Contains(r.text, "1 matching of 3 lines") {
+	if r := logsOf(t, c, id, `,"grep":"^deploy key ‹secret›$"`); !strings.Contains(r.text, "1 match in 3 lines") {
 		t.Error(r.text)
 	}
 }
 
-// TestSecretsInCommandsAreMasked: list, logs and resources repeat the command.
+// TestSecretsInCommandsAreMasked: the list repeats the command, logs and resources its output.
 func TestSecretsInCommandsAreMasked(t *testing.T) {
 	s := newSet(t)
 	s.Manager.Secrets = secrets()

@@ -86,7 +86,7 @@ func (s *Set) Tools() []mcpserver.ServerTool {
 	return s.informed([]mcpserver.ServerTool{
 		{Tool: startTool(), Handler: s.masked(s.handleStart)},
 		{Tool: s.execTool(), Handler: s.masked(s.handleExec)},
-		{Tool: logsTool(), Handler: s.masked(s.handleLogs)},
+		{Tool: s.logsTool(), Handler: s.masked(s.handleLogs)},
 		{Tool: inputTool(), Handler: s.masked(s.handleInput)},
 		{Tool: listTool(), Handler: s.masked(s.handleList)},
 		{Tool: stopTool(), Handler: s.masked(s.handleStop)},

@@ -58,7 +58,7 @@ func testTerminal(t *testing.T, s *suite) {
 		printed(t, run, "up")
 		check(t, run.Resize(132, 50))
 		want(t, wait(t, run), 0, "up\n50 132\n")
-		wantError(t, run.Resize(80, 24), sandbox.InvalidArgument, "has ended")
+		wantError(t, run.Resize(80, 24), sandbox.ExecEnded, "has ended")
 		wantError(t, run.Resize(0, 24), sandbox.InvalidArgument, "0 columns and 24 rows")
 	})
 	testTerminalInput(t, s)
@@ -247,10 +247,10 @@ func testNoInput(t *testing.T, s *suite) {
 		t.Errorf("%+v", r.Exit)
 	}
 	<-run.Over()
-	wantError(t, run.Signal("TERM"), sandbox.InvalidArgument, "has ended: killed")
+	wantError(t, run.Signal("TERM"), sandbox.ExecEnded, "has ended: killed")
 	run = start(t, s.box, sandbox.Command{Cmd: "exit 3", Interactive: true})
 	wait(t, run)
-	wantError(t, run.Input(t.Context(), []byte("x")), sandbox.InvalidArgument, "has ended: exited, exit code 3")
+	wantError(t, run.Input(t.Context(), []byte("x")), sandbox.ExecEnded, "has ended: exit code 3")
 	_, err := s.box.Exec(t.Context(), sandbox.Command{Cmd: "true", TTY: &sandbox.Size{Cols: 80}})
 	wantError(t, err, sandbox.InvalidArgument, "80 columns and 0 rows")
 }

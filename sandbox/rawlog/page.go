@@ -66,6 +66,7 @@ type Page struct {
 	Next     int64 // the line to continue with; an incomplete line is read again
 	NextByte int64 // bytes of Next to skip, since they were searched; 0 unless a search was stopped within a long line
 	Searched bool  // the search reached the end of the log or a limit
+	Full     bool  // there were more lines than the limits allow
 }
 
 // A Line is a line of a log, or the part of it that is shown.
@@ -75,6 +76,7 @@ type Line struct {
 	Text    []byte // without its line feed
 	Skipped int64  // bytes of the line before Text
 	Omitted int64  // bytes of the line after Text
+	Size    int64  // bytes of the whole line
 	Lost    int64  // bytes printed within the line or before it that the log does not have
 	Match   bool   // false: the line is context
 }
@@ -132,6 +134,7 @@ func (r *Reader) countBefore(ctx context.Context, line int64, q Query, found *Pa
 // the last one, or the last one itself if it may still grow.
 func (r *Reader) page(ctx context.Context, c *collector, toEnd bool) Page {
 	p := c.page
+	p.Full = c.full
 	p.Searched = c.counting || ctx.Err() == nil && !c.stopped
 	if p.Searched && toEnd {
 		p.Next = r.Lines() + 1
@@ -446,7 +449,7 @@ func (c *collector) line(w row, at int64) Line {
 	text, from := c.cut(w, from, min(from+most, w.len))
 	return Line{
 		Number: w.number, Off: w.off, Text: text,
-		Skipped: from, Omitted: w.len - from - int64(len(text)), Lost: w.lost,
+		Skipped: from, Omitted: w.len - from - int64(len(text)), Size: w.len, Lost: w.lost,
 	}
 }
 
