@@ -75,7 +75,7 @@ func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sand
 type follower struct {
 	q     sandbox.LineQuery
 	begun bool
-	at    [2]int64  // how far the output of the query has come
+	at    [2]int64  // the number and size of the last line shown
 	came  bool      // there is output to return
 	last  time.Time // when the last of it came
 }
@@ -83,10 +83,9 @@ type follower struct {
 // see notes what a page shows. The first one has output to return if it has complete lines of the
 // requested numbers; a later one if it has anything new.
 func (f *follower) see(v sandbox.Lines) {
-	at := [2]int64{v.Bytes}
-	if n := len(v.Page.Lines); f.q.Stream != 0 && n > 0 {
-		l := v.Page.Lines[n-1]
-		at = [2]int64{l.Number, l.Size}
+	var at [2]int64
+	if n := len(v.Page.Lines); n > 0 {
+		at = [2]int64{v.Page.Lines[n-1].Number, v.Page.Lines[n-1].Size}
 	}
 	switch {
 	case !f.begun:

@@ -72,8 +72,9 @@ func (v *client) follows(ctx context.Context) {
 	if a == nil {
 		return
 	}
-	for range 20 { // logs returns as soon as there is more output
-		a = v.call(ctx, "logs", map[string]any{"execId": a["execId"], "waitSeconds": 5})
+	id := a["execId"]
+	for range 20 { // logs returns when no more output comes
+		a = v.call(ctx, "logs", map[string]any{"execId": id, "waitSeconds": 5})
 		if a == nil || a.text("status") != string(sandbox.Running) {
 			break
 		}
