@@ -73,7 +73,7 @@ func (m *Manager) Run(owner Owner, id string) (*Run, error) {
 	}
 	switch record.Exit.Status {
 	case Running:
-		return nil, Errorf(ExecNotFound, "logs with this execId reads its output; what runs it can end it.", "command %s runs, but not under this server", record.ID)
+		return nil, Errorf(ExecNotFound, "logs with this execId reads its output.", "command %s runs, but this server has no connection to it", record.ID)
 	case Lost:
 		return nil, Errorf(ExecNotFound, "logs with this execId reads what it printed.", "command %s was lost: %w", record.ID, cmp.Or(record.Exit.Err, errors.New("its box ended")))
 	}

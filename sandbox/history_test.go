@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/boxtest"
@@ -38,6 +39,15 @@ func wantNone(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, id string) 
 	t.Helper()
 	if e, ok := errors.AsType[*sandbox.Error](func() error { _, err := m.Record(owner, id); return err }()); !ok || e.Code != sandbox.ExecNotFound {
 		t.Errorf("%v finds %s: %v", owner, id, e)
+	}
+}
+
+// wantNoRun checks that a run is not there for a call that needs it, and why.
+func wantNoRun(t *testing.T, m *sandbox.Manager, owner sandbox.Owner, id, code, why string) {
+	t.Helper()
+	_, err := m.Run(owner, id)
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Code != code || !strings.Contains(e.Text, why) {
+		t.Errorf("%v, want %s: %s", err, code, why)
 	}
 }
 
@@ -78,12 +88,27 @@ func TestRecordsOfAnEarlierServerComeFromLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(string(text), "\n")
-	if err := os.WriteFile(index, []byte(head+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for printed, took := range map[string]time.Duration{"": 0, "o 3 1 900\ne 3 1 2500\n": 2500 * time.Millisecond} {
+		if err := os.WriteFile(index, []byte(head+"\n"+printed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lost, err := later.Record(me, run.ID)
+		if err != nil || lost.Exit.Status != sandbox.Lost || lost.Open || lost.Exit.Took != took || !lost.Exit.AtLeast {
+			t.Errorf("%+v, %v", lost, err)
+		}
+		wantNoRun(t, later, me, run.ID, sandbox.ExecNotFound, "was lost: the server ended while the command ran")
 	}
-	if lost, err := later.Record(me, run.ID); err != nil || lost.Exit.Status != sandbox.Lost || lost.Open {
-		t.Errorf("%+v, %v", lost, err)
+}
+
+// TestEndedCommandIsNotUnknown: a call that needs a running one says how it ended.
+func TestEndedCommandIsNotUnknown(t *testing.T) {
+	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
+	r := ran(t, m, me, "exit 3")
+	if r.Over != nil {
+		<-r.Over
 	}
+	wantNoRun(t, m, me, r.ID, sandbox.ExecEnded, "command "+r.ID+" has ended: exit code 3")
+	wantNoRun(t, m, you, r.ID, sandbox.ExecNotFound, "there is no command")
 }
 
 func TestReleaseForgetsTheRecordsOfTheOwner(t *testing.T) {

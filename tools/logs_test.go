@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/rawlog"
 )
 
 // execID runs a command and returns its id.
@@ -67,6 +69,89 @@ func TestLogsReadsRangesAndSearches(t *testing.T) {
 		if !strings.HasSuffix(text, ": "+stream+"\n") || strings.Count(text, "\n") != 1 {
 			t.Errorf("std%s: %q", stream, text)
 		}
+	}
+}
+
+// TestLongLinesAreSearchedAndReadToTheirEnd: each reply has the call that reads on.
+func TestLongLinesAreSearchedAndReadToTheirEnd(t *testing.T) {
+	c := connect(t, newSet(t))
+	id := execID(t, c, `{"cmd":"echo first; head -c 300000 /dev/zero | tr '\\0' x; printf NEEDLE; head -c 30000 /dev/zero | tr '\\0' y; echo; echo last"}`)
+	found := logsOf(t, c, id, `,"grep":"NEEDLE"`)
+	found.has(t, map[string]any{"matches": 1, "next": nil})
+	found.says(t, "1 match in 3 lines\n", "xxNEEDLEyy", "Line 2 is cut: bytes 299,500 to 301,500 of 330,006 are shown. Read on in it with logs {")
+	logsOf(t, c, id, `,"grep":"xNEEDLEy+$"`).has(t, map[string]any{"matches": 1})
+	logsOf(t, c, id, `,"grep":"NEEDLE","fromLine":2,"fromByte":300001`).says(t, "no match from byte 300,001 of line 2 on in 3 lines\n")
+	logsOf(t, c, id, `,"grep":"^y","fromLine":2,"fromByte":300006`).has(t, map[string]any{"matches": 0})
+
+	var line strings.Builder
+	calls := 0
+	for args := `{"execId":"` + id + `","fromLine":2,"lines":1}`; args != ""; calls++ {
+		a := callTool(t, c, "logs", args)
+		text, _ := a.fields["text"].(string)
+		if strings.Count(text, "\n") != 1 || calls > 50 {
+			t.Fatalf("%.300s", a.text)
+		}
+		text = strings.TrimPrefix(strings.TrimSuffix(text, "\n"), "2: ")
+		if strings.HasPrefix(text, "[… ") {
+			_, text, _ = strings.Cut(text, "] ")
+		}
+		text, _, _ = strings.Cut(text, " [… ")
+		line.WriteString(text)
+		hint, _ := a.fields["hint"].(string)
+		_, args, _ = strings.Cut(hint, "Read on in it with logs ")
+		args = strings.TrimSuffix(args, ".")
+	}
+	if want := strings.Repeat("x", 300_000) + "NEEDLE" + strings.Repeat("y", 30_000); line.String() != want || calls != 21 {
+		t.Errorf("%d calls read %d of %d bytes", calls, line.Len(), len(want))
+	}
+	a := logsOf(t, c, id, `,"fromLine":2,"fromByte":299998,"bytes":10,"lines":1`)
+	a.has(t, map[string]any{"text": "2: [… 299,998 bytes] xxNEEDLEyy [… 29,998 bytes]\n", "next": 3})
+}
+
+// TestMatchesAreCounted: also those that a page has no room for.
+func TestMatchesAreCounted(t *testing.T) {
+	c := connect(t, newSet(t))
+	id := execID(t, c, `{"cmd":"seq 1 30000"}`)
+	a := logsOf(t, c, id, `,"grep":"7","lines":3`)
+	a.has(t, map[string]any{"matches": 10317, "matchesAtLeast": nil, "next": 37, "text": "7: 7\n17: 17\n27: 27\n"})
+	a.says(t, " · first 3 of 10,317 matches in 30,000 lines · next 37:\n7: 7\n")
+	logsOf(t, c, id, `,"grep":"7","lines":3,"fromLine":37`).says(t, " · first 3 of 10,314 matches from line 37 on in 30,000 lines · next 67:\n37: 37\n")
+	logsOf(t, c, id, `,"grep":"7","tail":2`).says(t, " · last 2 of 10,317 matches in 30,000 lines:\n29987: 29987\n")
+}
+
+// TestLostCommandTookAsLongAsItPrinted: or for an unknown time, but not 0 ms.
+func TestLostCommandTookAsLongAsItPrinted(t *testing.T) {
+	for want, exit := range map[string]sandbox.Exit{
+		"lost · after at least 2.5 s · ":  {Status: sandbox.Lost, Code: -1, Took: 2500 * time.Millisecond, AtLeast: true},
+		"lost · after an unknown time · ": {Status: sandbox.Lost, Code: -1, AtLeast: true},
+		"lost · 2.5 s · ":                 {Status: sandbox.Lost, Code: -1, Took: 2500 * time.Millisecond},
+	} {
+		r := newLogsResult(sandbox.Lines{Record: sandbox.Record{Exit: exit}, Page: sandbox.Page{Next: 1, Searched: true}}, sandbox.LineQuery{})
+		if text := r.text(); !strings.HasPrefix(text, want) || r.DurationMs != exit.Took.Milliseconds() {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
+// TestUncountedMatchesAreALowerBound: and a search that was stopped says so.
+func TestUncountedMatchesAreALowerBound(t *testing.T) {
+	q := sandbox.LineQuery{From: 1, Match: regexp.MustCompile("7")}
+	rec := sandbox.Record{Exit: sandbox.Exit{Status: sandbox.Exited}, Log: rawlog.Stats{Complete: true}}
+	lines := []sandbox.Line{{Number: 7, Text: []byte("7"), Match: true}}
+	for want, page := range map[string]sandbox.Page{
+		"first 1 of at least 5,000 matches in 9,000 lines · next 17:\n":    {Lines: lines, Matches: 1, Total: 5000, Next: 17, Searched: true, Full: true},
+		"at least 1 match in 9,000 lines · next 300\nhint: The search was": {Lines: lines, Matches: 1, Total: 1, Next: 300},
+		"no match before line 300 in 9,000 lines · next 300\nhint: The se": {Next: 300},
+		"no match in 9,000 lines\n":                                        {Next: 9001, Searched: true, Counted: true},
+	} {
+		r := newLogsResult(sandbox.Lines{Record: rec, Page: page, Count: 9000}, q)
+		if text := r.text(); !strings.Contains(text, " · "+want) || r.AtLeast == page.Counted {
+			t.Errorf("%s lacks %q", text, want)
+		}
+	}
+	stopped := newLogsResult(sandbox.Lines{Record: rec, Page: sandbox.Page{Next: 7, NextByte: 900_000}, Count: 9}, q)
+	if !strings.Contains(stopped.Hint, "Continue it with fromLine 7, fromByte 900000, or") {
+		t.Error(stopped.Hint)
 	}
 }
 
