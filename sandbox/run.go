@@ -10,6 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
 	"github.com/warmbox/warmbox/sandbox/screen"
+	"github.com/warmbox/warmbox/sandbox/summary"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
@@ -213,11 +214,26 @@ func (r *Run) Exit() Exit {
 }
 
 // Output returns what the run has printed so far, cut to fit limits, with its
-// secrets masked. The log has them.
+// secrets masked. The log has them. Of binary data it returns only the kind.
 func (r *Run) Output(limits excerpt.Limits) (stdout, stderr excerpt.Excerpt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return excerpt.Cut(&r.ends[0], &r.ends[1], limits)
+	stdout, stderr = excerpt.Cut(&r.ends[0], &r.ends[1], limits)
+	if r.screen == nil { // a terminal shows whatever it is given
+		hideBinary(&stdout, &r.ends[0])
+		hideBinary(&stderr, &r.ends[1])
+	}
+	return stdout, stderr
+}
+
+// hideBinary removes the text of binary data: control pictures would tell nothing.
+func hideBinary(e *excerpt.Excerpt, k *excerpt.Keeper) {
+	if e.Text == "" {
+		return
+	}
+	if e.Binary = summary.BinaryKind(k.Head()); e.Binary != "" {
+		e.Text, e.OmittedLines, e.OmittedBytes = "", 0, e.Bytes-e.Overwritten
+	}
 }
 
 // LogPath names the file with all that the run printed, "" where none could be made.

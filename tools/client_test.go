@@ -313,7 +313,7 @@ func TestLargeOutputIsCutAndCounted(t *testing.T) {
 		"angles":      {`{"cmd":"head -c 3000000 /dev/zero | tr '\\0' '<'","maxBytes":100000}`, maxResult, 3000000, false},
 		"plain":       {`{"cmd":"yes 12345678901234567890123456789012345678901234567890123456789012345678901234567890 | head -c 100000","maxBytes":100000}`, maxResult, 100000, true},
 		"dense end":   {`{"cmd":"head -c 60000 /dev/zero | tr '\\0' x; head -c 75000 /dev/zero | tr '\\0' '&'","maxBytes":100000}`, maxResult, 135000, false},
-		"zeros":       {`{"cmd":"head -c 99999 /dev/zero","maxBytes":100000}`, maxResult, 99999, false},
+		"escapes":     {`{"cmd":"head -c 99999 /dev/zero | tr '\\0' '\\033'","maxBytes":100000}`, maxResult, 99999, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := callTool(t, c, "exec", test.args)

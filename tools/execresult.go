@@ -175,7 +175,10 @@ func (r *ExecResult) shortSummary() string {
 // extent says how much the command printed.
 func (r *ExecResult) extent() string {
 	s := "no output"
-	if r.lines > 0 {
+	switch {
+	case r.binary != "":
+		s = r.binary
+	case r.lines > 0:
 		s = excerpt.Count(r.lines, "line")
 	}
 	if r.Status == sandbox.Running {
@@ -223,10 +226,10 @@ func (r ExecResult) ended() string {
 // verdict is the first line of a text in which lines of ours follow.
 func (r ExecResult) verdict(blocks int) string {
 	s := r.ended()
-	if blocks == 0 || r.Truncated && !r.builtIn() || r.Status == sandbox.Running {
+	if blocks == 0 || r.Truncated && !r.builtIn() || r.Status == sandbox.Running || r.binary != "" {
 		s += " · " + r.extent()
 	}
-	if r.Truncated {
+	if r.Truncated && (r.binary == "" || r.OmittedLines > 0) {
 		s += fmt.Sprintf(" · truncated: %s, %s left out", excerpt.Count(r.OmittedLines, "line"), excerpt.Count(r.OmittedBytes, "byte"))
 		if r.LogPath != "" {
 			s += " · log " + r.LogPath

@@ -132,7 +132,7 @@ func TestSlowLinesAreOneReply(t *testing.T) {
 	// The end of the output without new lines, which only the last lines are asked of.
 	played(t, every("500ms", 30, "100s exit"), func(t *testing.T, logs func(string) (logsResult, time.Duration)) {
 		r, took := logs(`,"waitSeconds":45`)
-		if r.shown != 30 || r.Status != sandbox.Running || !about(took, 15*time.Second+quietTime) {
+		if r.shown != 30 || r.Status != sandbox.Running || !about(took, 15*time.Second+pauseTime) {
 			t.Errorf("%d lines, %s, after %v", r.shown, r.Status, took)
 		}
 	})
@@ -141,7 +141,7 @@ func TestSlowLinesAreOneReply(t *testing.T) {
 // TestQuietOutputIsReturned: 2 s after the last of it, and at once if it came long before.
 func TestQuietOutputIsReturned(t *testing.T) {
 	played(t, "3s ready\n100s late\n100s exit", func(t *testing.T, logs func(string) (logsResult, time.Duration)) {
-		if r, took := logs(`,"fromLine":1,"waitSeconds":45`); r.Text != "1: ready\n" || !about(took, 3*time.Second+quietTime) {
+		if r, took := logs(`,"fromLine":1,"waitSeconds":45`); r.Text != "1: ready\n" || !about(took, 3*time.Second+pauseTime) {
 			t.Errorf("%q after %v", r.Text, took)
 		}
 		if r, took := logs(`,"fromLine":1,"waitSeconds":45`); r.Text != "1: ready\n" || took > burst {

@@ -32,8 +32,9 @@ type ShownOutput struct {
 	Stdout       string `json:"stdout,omitempty"`
 	Stderr       string `json:"stderr,omitempty"`
 
-	lines int64 // of both streams
-	shown int64 // bytes of both streams, before they were made inert
+	binary string // which streams are not shown because they are binary data
+	lines  int64  // of both streams
+	shown  int64  // bytes of both streams, before they were made inert
 }
 
 // readOn says how to read the output that the result does not show.
@@ -49,7 +50,7 @@ func (r *ExecResult) readOn() string {
 			next = max(1, r.logged)
 		}
 		return fmt.Sprintf(`Follow it with logs {"execId": %q, "fromLine": %d, "waitSeconds": 45}.`, r.ExecID, next)
-	case r.Truncated:
+	case r.Truncated && r.binary == "":
 		return fmt.Sprintf(`Read the rest with logs {"execId": %q, "fromLine": 1}, or search it with grep.`, r.ExecID)
 	}
 	return ""
@@ -86,6 +87,7 @@ func (r *ExecResult) size() int {
 // show sets the output that the result shows.
 func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	r.Stdout, r.Stderr = stdout.Text, stderr.Text
+	r.binary = binaryOutput(stdout, stderr)
 	r.lines = stdout.Lines + stderr.Lines
 	r.OmittedBytes = stdout.OmittedBytes + stderr.OmittedBytes
 	r.OmittedLines = stdout.OmittedLines + stderr.OmittedLines

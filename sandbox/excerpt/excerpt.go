@@ -110,6 +110,9 @@ func (k *Keeper) ring(p []byte) {
 // Bytes returns the number of bytes written.
 func (k *Keeper) Bytes() int64 { return k.total }
 
+// Head returns the beginning of the stream.
+func (k *Keeper) Head() []byte { return k.settled().head }
+
 // Lines returns the number of lines written. A last line without its newline counts.
 func (k *Keeper) Lines() int64 {
 	if k.total > 0 && k.last != '\n' {
@@ -140,6 +143,7 @@ type Limits struct {
 // An Excerpt is the shown part of one stream.
 type Excerpt struct {
 	Text         string // with a line that counts what is omitted, in its place
+	Binary       string // the kind of binary data, set by a caller that shows none of it; "" for text
 	Bytes        int64  // of the whole stream
 	Lines        int64
 	OmittedBytes int64 // raw bytes that are not in Text

@@ -8,10 +8,19 @@ import (
 // sniffed is the number of bytes that decide whether output is text.
 const sniffed = 8 << 10
 
-// binaryKind returns the kind of binary data, or "" for text: data without NUL and with
-// hardly any control bytes or invalid characters.
+// fewBytes is how many bytes text may have that text does not use, however short it is.
+const fewBytes = 4
+
+// BinaryKind returns the kind of binary data by its beginning, or "" for text. Text may have a
+// few bytes that text does not use, NUL between its words, and another encoding than UTF-8.
+func BinaryKind(p []byte) string { return binaryKind(p[:min(len(p), sniffed)]) }
+
 func binaryKind(p []byte) string {
-	if bytes.IndexByte(p, 0) < 0 && strange(p)*50 <= len(p) {
+	if isASCII(p) {
+		return ""
+	}
+	n, any := strange(p)
+	if !any {
 		return ""
 	}
 	for _, m := range magics {
@@ -19,25 +28,44 @@ func binaryKind(p []byte) string {
 			return m.kind
 		}
 	}
+	if n <= fewBytes || n*50 <= len(p) {
+		return ""
+	}
 	return "unknown type"
 }
 
-// strange counts the control bytes that text does not use, and an eighth of the bytes
-// that are not valid UTF-8, since the text may have another encoding.
-func strange(p []byte) (n int) {
-	high := 0
+// isASCII reports whether p has only printable characters, tabs and line ends. Nearly all
+// output has.
+func isASCII(p []byte) bool {
+	for _, c := range p {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// strange counts the control bytes that text does not use, and an eighth of those that it may:
+// single NULs, which separate names, and bytes that are not valid UTF-8, since the text may
+// have another encoding. any reports whether there is one of either.
+func strange(p []byte) (n int, any bool) {
+	eighths := 0
+	var last rune = -1
 	for len(p) > 0 {
 		r, size := utf8.DecodeRune(p)
-		if r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\b' && r != 0x1b && r != '\f' && r != 0x07 {
+		switch {
+		case r == 0 && last != 0 && !bytes.HasPrefix(p[1:], nul), r == utf8.RuneError && size == 1:
+			eighths++
+		case r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\b' && r != 0x1b && r != '\f' && r != 0x07:
 			n++
 		}
-		if r == utf8.RuneError && size == 1 {
-			high++
-		}
+		last = r
 		p = p[size:]
 	}
-	return n + high/8
+	return n + eighths/8, n+eighths > 0
 }
+
+var nul = []byte{0}
 
 var magics = []struct {
 	at          int
