@@ -103,8 +103,9 @@ func (r *Reader) tail(ctx context.Context, q Query) (Page, error) {
 			from = max(from, r.Lines()-int64(q.Most)+1)
 		}
 		err := r.collect(ctx, from, &c)
-		if ctx.Err() != nil {
-			return found, nil // the first lines of this window are not the last ones of the log
+		if ctx.Err() != nil { // the first lines of this window are not the last ones of the log
+			found.Next, found.Searched, found.Counted = 1, false, false
+			return found, nil
 		}
 		found = r.page(ctx, &c, true)
 		switch {

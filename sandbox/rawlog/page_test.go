@@ -318,4 +318,9 @@ func TestSearchStopsWithContext(t *testing.T) {
 	if err != nil || p.Searched || p.Next != 7 {
 		t.Errorf("%+v, %v", p, err)
 	}
+	// The lines that were not searched come before those that were.
+	p, err = r.Read(ctx, Query{Most: 1, Bytes: 100, Match: regexp.MustCompile("none")})
+	if err != nil || p.Searched || p.Next != 1 {
+		t.Errorf("from the end: %+v, %v", p, err)
+	}
 }
