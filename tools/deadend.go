@@ -19,7 +19,8 @@ type scene struct {
 	text   string // the end of what it printed as errors
 	errors string // the same in lower case
 	room   sandbox.Room
-	shells bool // a call can run commands in a named shell of the box
+	calls  bool // the caller can call again
+	shells bool // such a call can run a command in a named shell of the box
 }
 
 // A deadEnd is a failure that many sessions run into, and the way out. Each is told once a
@@ -118,13 +119,13 @@ var deadEnds = []deadEnd{
 	}, {
 		"state",
 		func(s *scene) bool {
-			return s.exit.Status == sandbox.Exited && s.exit.Code == 0 && s.text == "" && onlyState(s.cmd)
+			return s.exit.Status == sandbox.Exited && s.exit.Code == 0 && s.text == "" && s.calls && onlyState(s.cmd)
 		},
 		func(s *scene) string {
 			if !s.shells {
-				return "Each command begins in a new shell, so this one has no effect on later ones: use workdir and env."
+				return "Each command has a new shell: the directory and variables that this one set are gone. Use workdir and env."
 			}
-			return `Each command begins in a new shell, so this one has no effect on later ones: give both the same shell, e.g. shell: "dev", or use workdir and env.`
+			return `Each command has a new shell: the directory and variables that this one set are gone. Give this and the next command the same shell, e.g. shell: "dev", or use workdir and env.`
 		},
 	},
 }
@@ -151,7 +152,7 @@ func (s *Set) deadEnds(owner sandbox.Owner, follows bool, run *sandbox.Run, exit
 	if c == nil {
 		return nil
 	}
-	c.shells = s.Manager.Commands.Unlimited() && strings.HasSuffix(run.Box.Shell, "/bash")
+	c.calls, c.shells = follows, s.Manager.Commands.Unlimited() && strings.HasSuffix(run.Box.Shell, "/bash")
 	met := 0
 	for _, d := range deadEnds {
 		if met == maxDeadEnds || !d.met(c) {

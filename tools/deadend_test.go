@@ -153,7 +153,7 @@ func TestShellHintFollowsThePolicy(t *testing.T) {
 	s := roomySet(t, usual)
 	s.Manager.Commands = policy.Commands{Allow: []string{"cd"}}
 	r, err := s.exec(t.Context(), sandbox.Owner{}, execCall{ExecArgs: ExecArgs{Cmd: "cd /tmp"}, follows: true}, nil, nil)
-	if err != nil || !strings.Contains(r.Hint, "use workdir and env") || strings.Contains(r.Hint, "shell:") {
+	if err != nil || !strings.Contains(r.Hint, "Use workdir and env") || strings.Contains(r.Hint, "dev") {
 		t.Errorf("%v, %q", err, r.Hint)
 	}
 }

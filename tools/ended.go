@@ -69,7 +69,9 @@ func (s *Set) informed(list []mcpserver.ServerTool) []mcpserver.ServerTool {
 			owner := s.owner(ctx)
 			s.told.saw(owner, res.StructuredContent)
 			n.Note, n.Ended = s.Manager.Mask(strings.Join(notes, "; ")), s.ended(owner)
-			addNews(res, with(n), n.newsLines())
+			if lines := n.newsLines(); lines != "" {
+				addNews(res, with(n), lines)
+			}
 			return res, nil
 		}
 	}
@@ -78,9 +80,6 @@ func (s *Set) informed(list []mcpserver.ServerTool) []mcpserver.ServerTool {
 
 // addNews puts news into both forms of a result.
 func addNews(res *mcp.CallToolResult, structured any, lines string) {
-	if lines == "" {
-		return
-	}
 	res.StructuredContent = structured
 	if text, ok := res.Content[0].(mcp.TextContent); ok {
 		text.Text = lines + text.Text
