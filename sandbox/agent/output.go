@@ -52,7 +52,12 @@ func newPump() (*pump, error) {
 		return nil, err
 	}
 	unix.SetNonblock(fd, true) // so that it uses the runtime's poller
-	return &pump{poll: os.NewFile(uintptr(fd), "epoll"), flushed: make(chan struct{}, 1), closed: make(chan struct{})}, nil
+	poll := os.NewFile(uintptr(fd), "epoll")
+	if err := poll.SetReadDeadline(time.Time{}); err != nil { // the poller has no room: copy could not wait
+		poll.Close()
+		return nil, err
+	}
+	return &pump{poll: poll, flushed: make(chan struct{}, 1), closed: make(chan struct{})}, nil
 }
 
 // add adds a source, which close closes, also after an error.
