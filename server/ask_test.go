@@ -37,7 +37,7 @@ func acts(action string) user {
 
 // askingServer allows only echo, and asks its users with a timeout.
 func askingServer(t *testing.T, ask time.Duration) (*Server, *record) {
-	s := serverOf(t, tools.Set{Ask: ask})
+	s := serverOf(t, &tools.Set{Ask: ask})
 	s.Manager.Commands.Allow, s.Manager.Commands.Deny = []string{"echo"}, []string{"touch /"}
 	r := new(record)
 	s.Manager.Audit = slog.New(slog.NewTextHandler(r, nil))

@@ -440,7 +440,7 @@ func TestDisconnectCancelsUnlessConfigured(t *testing.T) {
 		{"legacy, run on, cancelled", true, false, true, sandbox.Killed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			url := listen(t, serverOf(t, tools.Set{RunOn: test.runOn}), HTTP{}) + "/mcp"
+			url := listen(t, serverOf(t, &tools.Set{RunOn: test.runOn}), HTTP{}) + "/mcp"
 			session := ""
 			if !test.modern {
 				session = connect(t, url)

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 const waitLimit = 30 * time.Second
 
 // newServer returns a server with the real tools over real agents.
-func newServer(t testing.TB) *Server { return serverOf(t, tools.Set{}) }
+func newServer(t testing.TB) *Server { return serverOf(t, &tools.Set{}) }
 
 // serverOf returns a server with the tools of a Set.
-func serverOf(t testing.TB, set tools.Set) *Server {
+func serverOf(t testing.TB, set *tools.Set) *Server {
 	m := boxtest.Manager(t, boxtest.Agent(t), sandbox.Spec{})
 	set.Manager, set.Owner, set.NoWait = m, Owner, NoWait
 	return &Server{Manager: m, Tools: set.Tools(), Resources: set.Resources(), Version: "1.2.3", Logger: slog.New(slog.NewTextHandler(testLog{t}, nil))}

@@ -40,7 +40,7 @@ const sampleWait = 300 * time.Millisecond
 
 // samplingServer has the client's own model asked, and not for long.
 func samplingServer(t *testing.T) *Server {
-	return serverOf(t, tools.Set{Sampler: &model.Model{Provider: "client", Timeout: sampleWait}})
+	return serverOf(t, &tools.Set{Sampler: &model.Model{Provider: "client", Timeout: sampleWait}})
 }
 
 func samplingClient(t *testing.T, transport sdk.Transport, version, name string, ask sampler, own bool) *conversation {
