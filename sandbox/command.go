@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
@@ -34,6 +35,7 @@ type Command struct {
 	Timeout        time.Duration     // after which its whole tree is killed; 0 is none
 	ExcerptSize    int               // bytes at the ends of each stream that Output can show; 0 is DefaultExcerptSize
 	SummarizeAbove int               // output of more bytes gets a Digest; 0: none does
+	Want           string            // what the Digest should show first, at most MaxWant characters: words, paths, names
 
 	// Interactive keeps its input open after Stdin, for Run.Input. Else there is
 	// none but Stdin.
@@ -60,6 +62,9 @@ type Size = wire.Size
 // DefaultExcerptSize is how much of a run's output is at hand without its log.
 const DefaultExcerptSize = 8000
 
+// MaxWant is the maximum length of Command.Want in characters.
+const MaxWant = 100
+
 // Check returns what is wrong with the command, whatever the box. Exec checks it too; a
 // caller that has to start a box first checks before that.
 func (c Command) Check() error {
@@ -73,6 +78,9 @@ func (c Command) Check() error {
 		return Errorf(InvalidArgument, "Give binary data as stdin, or write it with printf '\\0'.", "cmd must not contain a NUL byte")
 	case strings.ContainsRune(c.Dir, 0):
 		return Errorf(InvalidArgument, "", "workdir must not contain a NUL byte")
+	case utf8.RuneCountInString(c.Want) > MaxWant:
+		return Errorf(InvalidArgument, "Give the words, paths or names to look for, or search the output with logs.",
+			"want has %d characters, more than the %d allowed", utf8.RuneCountInString(c.Want), MaxWant)
 	case c.Timeout < 0:
 		return Errorf(InvalidArgument, "For the default time limit leave the timeout out.", "timeout must not be negative, got %v", c.Timeout)
 	}

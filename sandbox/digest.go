@@ -23,6 +23,7 @@ const digestBatch = digestQueue / 4
 type digester struct {
 	above   int // output of more bytes needs a summary
 	cmd     string
+	want    string
 	mask    func(string) string
 	longest int
 	merger  redact.Merger
@@ -46,7 +47,7 @@ type digester struct {
 func newDigester(r *Run) *digester {
 	b, c := r.Box, r.Command
 	d := &digester{
-		above: c.SummarizeAbove, cmd: c.Cmd, mask: b.secrets.Text, longest: b.secrets.Longest(), merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
+		above: c.SummarizeAbove, cmd: c.Cmd, want: c.Want, mask: b.secrets.Text, longest: b.secrets.Longest(), merger: redact.Merger{Redactor: b.secrets}, logger: b.logger, done: make(chan struct{}),
 		report: func(text string) { b.history.summarize(r.ID, text) },
 	}
 	d.work.L, d.room.L = &d.mu, &d.mu
@@ -103,7 +104,7 @@ func (d *digester) end(e Exit) {
 // run; only Digest and Summary wait for it.
 func (d *digester) read() {
 	defer close(d.done)
-	s := summary.New(summary.Options{Cmd: d.cmd, Mask: d.mask, Longest: d.longest})
+	s := summary.New(summary.Options{Cmd: d.cmd, Want: d.want, Mask: d.mask, Longest: d.longest})
 	sound := true
 	var batch redact.Pieces
 	for more := true; more; {

@@ -53,7 +53,7 @@ func TestParseReadsArguments(t *testing.T) {
 // TestParseExplainsMistakes: each error says what is wrong, and if possible what to give instead.
 func TestParseExplainsMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"cmd":"ls","timeout":3}`:             `exec has no argument "timeout". Did you mean "timeoutSeconds"? The arguments of exec: cmd, containerId, workdir, env, stdin, waitSeconds, timeoutSeconds, maxBytes, background, tty, cols, rows, shell.`,
+		`{"cmd":"ls","timeout":3}`:             `exec has no argument "timeout". Did you mean "timeoutSeconds"? The arguments of exec: cmd, containerId, workdir, env, stdin, waitSeconds, timeoutSeconds, maxBytes, want, background, tty, cols, rows, shell.`,
 		`{"command":"ls"}`:                     `exec has no argument "command". Did you mean "cmd"?`,
 		`{"cmd":"ls","cwd":"/"}`:               `exec has no argument "cwd". Did you mean "workdir"?`,
 		`{"cmd":"ls","container_id":"b"}`:      `exec has no argument "container_id". Did you mean "containerId"?`,

@@ -48,6 +48,7 @@ func (s *Set) execTool() mcp.Tool {
 			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v; 0 returns at once"},
 			"timeoutSeconds":{"type":"number","exclusiveMinimum":0,"maximum":%v,"description":"default %v"},
 			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"},
+			"want":{"type":"string"},
 			"background":{"type":"boolean","description":"return at once, no timeout, stdin open for input"},
 			"tty":{"type":"boolean","description":"give it a terminal, 80x24 unless cols and rows say, with stdin open for input"},
 			"cols":{"type":"integer"},
@@ -71,6 +72,7 @@ type ExecArgs struct {
 	WaitSeconds    *float64
 	TimeoutSeconds *float64
 	MaxBytes       *int
+	Want           string // what the summary should show first
 	Background     bool   // the call waits for first output only; no timeout unless TimeoutSeconds is given
 	TTY            bool   // with a terminal of Cols and Rows
 	Cols, Rows     *int   // nil: 80 and 24
@@ -88,7 +90,7 @@ type execCall struct {
 func (a *ExecArgs) params() []param {
 	return []param{
 		{"cmd", &a.Cmd}, {"containerId", &a.ContainerID}, {"workdir", &a.Workdir}, {"env", &a.Env}, {"stdin", &a.Stdin},
-		{"waitSeconds", &a.WaitSeconds}, {"timeoutSeconds", &a.TimeoutSeconds}, {"maxBytes", &a.MaxBytes},
+		{"waitSeconds", &a.WaitSeconds}, {"timeoutSeconds", &a.TimeoutSeconds}, {"maxBytes", &a.MaxBytes}, {"want", &a.Want},
 		{"background", &a.Background}, {"tty", &a.TTY}, {"cols", &a.Cols}, {"rows", &a.Rows}, {"shell", &a.Shell},
 	}
 }
@@ -283,7 +285,7 @@ func (s *Set) command(args execCall, stdin io.Reader, limits excerpt.Limits) san
 	return sandbox.Command{
 		Cmd: args.Cmd, Dir: args.Workdir, Env: args.Env, Stdin: stdin, Timeout: timeout,
 		Interactive: args.TTY || args.Background && stdin == nil, TTY: args.size(), Shell: args.Shell,
-		ExcerptSize: max(sandbox.DefaultExcerptSize, limits.Whole, limits.Cut), SummarizeAbove: s.whole(limits),
+		ExcerptSize: max(sandbox.DefaultExcerptSize, limits.Whole, limits.Cut), SummarizeAbove: s.whole(limits), Want: args.Want,
 		Approval: args.approval,
 	}
 }

@@ -47,6 +47,21 @@ func TestSummaryLinesAreThoseOfTheLog(t *testing.T) {
 	}
 }
 
+// TestWantedLinesRankFirst: want brings a line into the summary that nothing else would, and is
+// bounded.
+func TestWantedLinesRankFirst(t *testing.T) {
+	c := connect(t, newSet(t))
+	command := `"cmd":"seq 3000 | tr 0-9 a-j | sed 's/^/item /'"`
+	if got := fmt.Sprint(callTool(t, c, "exec", `{`+command+`}`).fields["summary"]); strings.Contains(got, "bcha") {
+		t.Errorf("without want: %v", got)
+	}
+	if got := fmt.Sprint(callTool(t, c, "exec", `{`+command+`,"want":"BCHA, giraffe"}`).fields["summary"]); !strings.Contains(got, "1270: item bcha") {
+		t.Errorf("with want: %v", got)
+	}
+	long := callTool(t, c, "exec", `{"cmd":"ls","want":"`+strings.Repeat("é", 101)+`"}`)
+	long.says(t, "want has 101 characters, more than the 100 allowed")
+}
+
 func TestOnlyLongFinishedOutputIsSummarized(t *testing.T) {
 	set := newSet(t)
 	c := connect(t, set)

@@ -138,8 +138,8 @@ func clipped(text string, room int) string {
 		return ""
 	}
 	from := 0
-	if m := trouble().FindStringIndex(text); m != nil && m[1] > room-2*len(clip) {
-		from = max(0, min(m[0]-room/3, len(text)-room+len(clip)))
+	if begin, end, ok := troubleAt(text); ok && end > room-2*len(clip) {
+		from = max(0, min(begin-room/3, len(text)-room+len(clip)))
 	}
 	if from == 0 && room >= 3*stubLine {
 		return bothParts(text, room)

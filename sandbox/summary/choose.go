@@ -47,6 +47,10 @@ func (s *Summarizer) chooseFailed(p *picker, all []candidate, failures []*failur
 	if !s.endsInFailure() {
 		s.pickLast(p, 1, narrowLine)
 	}
+	if s.want != nil {
+		p.holding(p.room/2, func() { s.pickFailures(p, failures) })
+		s.pickWanted(p)
+	}
 	s.pickFailures(p, failures)
 	s.pickLast(p, 2, wideLine)
 }
@@ -58,12 +62,13 @@ func (s *Summarizer) chooseDone(p *picker, all []candidate, failures []*failure)
 	if len(real) > 0 {
 		s.pickTallies(p, all, 2, false)
 		s.pickLast(p, 1, narrowLine)
-		reserve := p.room / 5
-		p.room -= reserve
-		s.pickFailures(p, real)
-		p.room += reserve
+		p.holding(p.room/s.othersShare(), func() { s.pickFailures(p, real) })
 		s.pickKind(p, all, warned, 4)
+		s.pickWanted(p)
+		s.pickLast(p, 2, narrowLine)
+		s.pickFailures(p, real)
 	}
+	s.pickWanted(p)
 	p.width = min(p.width, 200) // here many lines say more than long ones
 	s.pickTallies(p, all, 4, false)
 	s.pickFirst(p)
@@ -72,6 +77,15 @@ func (s *Summarizer) chooseDone(p *picker, all []candidate, failures []*failure)
 	s.pickLast(p, 2, narrowLine)
 	s.pickKind(p, all, resultLine, 8)
 	s.pickFailures(p, failures)
+}
+
+// othersShare is the part of the budget that the failures of a run with exit code 0
+// leave: one in so many bytes.
+func (s *Summarizer) othersShare() int {
+	if s.want != nil {
+		return 2
+	}
+	return 5
 }
 
 // real returns the failures that are more than a word of trouble.
@@ -214,9 +228,10 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		if i < mostAround {
 			parts, rated := s.around(f.parts[0].line)
 			f.complete(parts, known)
-			if rated != 0 {
-				f.severity = rated
+			if rated == harmless {
+				rated = max(f.severity, severityOf(strings.ToLower(f.parts[0].text)))
 			}
+			f.severity = rated
 		}
 		slices.SortStableFunc(f.parts, func(a, b piece) int { return cmp.Compare(a.role, b.role) })
 	}
@@ -224,6 +239,7 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.severity, a.severity), cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(a.first, b.first))
 	})
 	s.ranked = spread(list)
+	s.wantedFirst(s.ranked)
 	return s.ranked
 }
 
@@ -389,7 +405,20 @@ func (s *Summarizer) pickKind(p *picker, all []candidate, k kind, most int) {
 	slices.SortStableFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(b.worth, a.worth))
 	})
+	if k == warned {
+		list = unlike(list)
+	}
 	s.pickSome(p, list, most)
+}
+
+// unlike returns the first of each group of similar candidates.
+func unlike(list []candidate) []candidate {
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(list, func(c candidate) bool {
+		key := shape(unwrapped(c.text))
+		defer func() { seen[key] = true }()
+		return seen[key]
+	})
 }
 
 func (s *Summarizer) pickSome(p *picker, list []candidate, most int) {
@@ -410,6 +439,9 @@ func (s *Summarizer) pickLast(p *picker, most, width int) {
 		t := s.seen.of(l.text)
 		if k == noise || t != nil && shown[t] {
 			continue
+		}
+		if p.width = min(old, width); k == doubtful || k == erred || k == tally {
+			p.width = old
 		}
 		shown[t] = true
 		p.pick(l, "")
@@ -463,9 +495,11 @@ func (s *Summarizer) fillBelow(p *picker, failures []*failure) {
 	if len(failures) == 0 {
 		return
 	}
-	first := failures[0].parts[0].n
+	first, shown := failures[0].parts[0].n, p.shapes()
 	for n := first + 1; n <= first+nearReach; n++ {
-		if l, ok := s.nearby.at(n); ok && worded().MatchString(l.text) {
+		l, ok := s.nearby.at(n)
+		if key := shape(unwrapped(l.text)); ok && !shown[key] && worded().MatchString(l.text) {
+			shown[key] = true
 			p.pick(l, "")
 		}
 	}

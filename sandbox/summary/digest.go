@@ -3,7 +3,7 @@ package summary
 // Digest ends the output, as Summary does, and returns what a model needs to write a
 // better summary: the built-in one, and the lines that may matter.
 func (s *Summarizer) Digest(exit Exit) Digest {
-	d := Digest{Cmd: s.mask.text(s.options.Cmd), Exit: exit, Summary: s.Summary(exit), Lines: s.lines, Bytes: s.bytes}
+	d := Digest{Cmd: s.mask.text(s.options.Cmd), Want: s.mask.text(s.options.Want), Exit: exit, Summary: s.Summary(exit), Lines: s.lines, Bytes: s.bytes}
 	if s.binary == "" {
 		d.Kept = s.digestLines()
 	}
@@ -17,6 +17,7 @@ func (s *Summarizer) digestLines() string {
 	p.width = min(s.clean.buf.longest(), max(wideLine, p.room/max(1, s.lines)))
 	all := s.candidates()
 	failures := s.failures(all)
+	p.holding(p.room*3/4, func() { s.pickWanted(&p) })
 	s.pickAllParts(&p, failures, p.room/2)
 	s.pickEnds(&p, 10, 30)
 	for _, k := range []kind{tally, erred, doubtful, warned, resultLine} {

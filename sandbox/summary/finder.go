@@ -12,8 +12,9 @@ type failure struct {
 	name        string
 	weight      weight
 	severity    severity
-	similar     int // later failures that differ only in names
-	count       int // how often it was told of, where it has no name
+	similar     int      // later failures that differ only in names
+	like        *failure // the first of these
+	count       int      // how often it was told of, where it has no name
 	first, last int
 	parts       []piece
 }
@@ -144,7 +145,7 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		}
 		return e
 	}
-	e := &failure{key: key, name: name, weight: r.weight, severity: max(bad, severityOf(text)), count: 1, first: l.n, last: l.n, parts: []piece{{l, title}}}
+	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, parts: []piece{{l, title}}}
 	if len(f.failures) == 0 {
 		f.before, _ = f.tail.at(l.n - 1)
 	}

@@ -14,7 +14,8 @@ const (
 	maxForms = 1024
 	// manyTemplates is the number of templates from which on most are of one form.
 	manyTemplates = 100
-	rareForm      = 2 // templates of a rare form
+	rareForm      = 2  // templates of a rare form
+	formPart      = 96 // bytes of a line that make its form
 )
 
 // add counts a template and returns its form, or nil if there are too many forms.
@@ -46,7 +47,8 @@ func (f forms) rare(hash uint64) bool { e := f[hash]; return e != nil && e.templ
 
 // formHash is a hash of the punctuation of a line, in which each word is one sign.
 func formHash(text []byte) uint64 {
-	hash, word := uint64(len(text)/256), false
+	text = text[:min(len(text), formPart)]
+	hash, word := uint64(0), false
 	for _, b := range text {
 		if classes[b] != separator {
 			word = true
@@ -58,5 +60,5 @@ func formHash(text []byte) uint64 {
 		word = false
 		hash = hash*31 + uint64(b)
 	}
-	return mix(hash, uint64(len(text)/256))
+	return mix(hash, 0)
 }

@@ -11,6 +11,7 @@ type Func func(ctx context.Context, d Digest) (string, error)
 // nothing in it is an instruction.
 type Digest struct {
 	Cmd     string // the command line
+	Want    string // what the caller looks for; may be empty
 	Exit    Exit
 	Lines   int    // of the whole output
 	Bytes   int64  // of the whole output

@@ -96,6 +96,7 @@ func (s *Summarizer) pickListing(p *picker) bool {
 		p.room -= len(note) + 1
 	}
 	p.width = 140
+	s.pickWanted(p)
 	for _, l := range s.head[:min(6, len(s.head))] {
 		p.pick(l, "")
 	}

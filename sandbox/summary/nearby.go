@@ -98,7 +98,7 @@ func (b *nearby) at(n int) (line, bool) {
 func (s *Summarizer) around(title line) ([]piece, severity) {
 	b := below{summary: s, title: title, text: unwrapped(title.text)}
 	b.bare = bareTitle().MatchString(b.text)
-	b.severe = severityOf(b.text) == severe
+	b.severe = severityOf(strings.ToLower(b.text)) == severe
 	b.hasPlace = placed().MatchString(b.text)
 	if h, ok := s.nearby.headings[title.n]; ok {
 		b.heading(h)
@@ -164,7 +164,7 @@ func (b *below) add(n int) bool {
 		}
 		b.gap = true
 		return len(b.parts) == 0 || b.details == 0 && !b.gap
-	case passes(text, lower) || quietLevel.in(text, lower):
+	case passes(text, lower) || quietLevel.in(text, lower) && !strings.Contains(lower, "note: "):
 		return false
 	case b.label > 0:
 		b.label--

@@ -1,6 +1,10 @@
 package summary
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // shape returns what a line has in common with similar ones: its words without names,
 // paths, numbers and quoted text.
@@ -62,11 +66,23 @@ func distinctFirst(list []*failure) (sorted []*failure) {
 		}
 		if e := first[key]; e != nil {
 			e.similar++
+			f.like = e
 			rest = append(rest, f)
 			continue
 		}
 		first[key] = f
 		sorted = append(sorted, f)
 	}
+	small := func(a, b *failure) int { return cmp.Compare(rarity(a.group().similar), rarity(b.group().similar)) }
+	slices.SortStableFunc(sorted, func(a, b *failure) int { return cmp.Or(cmp.Compare(b.severity, a.severity), small(a, b)) })
+	slices.SortStableFunc(rest, small)
 	return append(sorted, rest...)
+}
+
+// group returns the first failure that is similar.
+func (f *failure) group() *failure {
+	if f.like != nil {
+		return f.like
+	}
+	return f
 }

@@ -40,6 +40,9 @@ type Summarizer struct {
 	json   jsonScan
 	list   listing
 	same   repeat
+	want   *want // nil: the caller looks for nothing
+
+	triggers *triggerSet
 
 	weighed []candidate // set once the output has ended
 	ranked  []*failure  // as weighed
@@ -48,6 +51,7 @@ type Summarizer struct {
 // Options configure a Summarizer.
 type Options struct {
 	Cmd    string // the command line; it identifies lists of files
+	Want   string // what the caller looks for: words, paths, names; lines with them rank before others
 	Budget int    // maximum size of the summary in bytes; 0: 800
 	Kept   int    // maximum bytes of lines in a Digest; 0 or more than KeptBytes: KeptBytes
 
@@ -89,6 +93,11 @@ func New(o Options) *Summarizer {
 	s := &Summarizer{options: o, mask: mask, seen: newTemplates(mask)}
 	s.list.mask, s.json.margin, s.clean.buf.margin = mask, mask.margin, mask.margin
 	s.finder.tail = &s.tail
+	if s.triggers = triggers; o.Want != "" {
+		if s.want = newWant(o.Want); s.want != nil {
+			s.triggers = s.want.triggers
+		}
+	}
 	return s
 }
 
@@ -150,7 +159,7 @@ func (s *Summarizer) readLine(text []byte) {
 	if len(s.head) < headLines {
 		s.head = append(s.head, line{s.lines, string(text)})
 	}
-	set := triggers.in(text)
+	set, wanted := s.triggers.in(text).split()
 	loud := set.any()
 	t := s.seen.add(s.lines, text, loud)
 	if t != nil && (t.hits >= fewHits || t.louds-t.hits >= fewMisses) {
@@ -159,10 +168,13 @@ func (s *Summarizer) readLine(text []byte) {
 	if s.finder.read(s.lines, text, set) && t != nil {
 		t.hits++
 	}
+	if wanted {
+		s.want.add(s.lines, text, t, s.mask)
+	}
 	s.nearby.add(s.lines, text, set.troubled() && t != nil && t.first == s.lines, &s.tail, s.mask)
 	s.tail.add(s.lines, text)
 	s.list.add(s.lines, text)
-	s.same.known = !set.any() && s.finder.open == nil && s.nearby.left == 0 && s.key.left == 0 && len(text) == len(whole) && len(s.head) == headLines
+	s.same.known = !wanted && !set.any() && s.finder.open == nil && s.nearby.left == 0 && s.key.left == 0 && len(text) == len(whole) && len(s.head) == headLines
 	if s.same.known {
 		s.same.record(text, t, loud)
 	}

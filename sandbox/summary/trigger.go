@@ -20,9 +20,10 @@ type ruleSet [2]uint64
 
 // Bits that are not rules.
 const (
+	wantBit  = 125 // a word that the caller looks for
 	countBit = 126 // a word with which tools count
 	wordBit  = 127 // a word of trouble
-	rulesEnd = countBit
+	rulesEnd = wantBit
 )
 
 func (s *ruleSet) add(bit int)         { s[bit>>6] |= 1 << (bit & 63) }
@@ -44,6 +45,14 @@ func newTriggers() *triggerSet {
 	t.add(markHints, wordBit)
 	t.add(countHints, countBit)
 	return t
+}
+
+// split returns the set without the bit for words that the caller looks for, and
+// whether it had it.
+func (s ruleSet) split() (ruleSet, bool) {
+	had := s.has(wantBit)
+	s[1] &^= 1 << (wantBit & 63)
+	return s, had
 }
 
 func (t *triggerSet) add(hints []string, bit int) {

@@ -30,7 +30,7 @@ const maxWraps = 3
 
 // wrapPrefix matches the prefix that a tool adds to the lines of another one: docker
 // build, CI systems, compose, terraform, syslog, monorepo runners, clocks.
-var wrapPrefix = re(`^(?:#\d+ (?:\d+\.\d+ )?|\d+\.\d+ |[│|╷╵] |[\w.-]+ +\| ` +
+var wrapPrefix = re(`^(?:#\d+ (?:\d+\.\d+ )?|\d+\.\d+ |[│|╷╵] |[A-Za-z][\w.-]* +\| ` +
 	`|\[?` + clockDate + `[T ]` + clockTime + `\]?:? +(?:\[\d+\] )?|\[?` + clockTime + `\]? |\[ *\d[\d:.]*\] ` +
 	`|[A-Z][a-z]{2} [ \d]\d ` + clockTime + ` [\w.-]+ |\d+:[A-Z] \d\d [A-Z][a-z]{2} \d{4} ` + clockTime + ` [.*#-] |[IWEF]\d{4} ` + clockTime + ` +\d+ ` +
 	`|[@\w./-]+:(?:build|test|lint|dev|check|typecheck): )`)

@@ -1,10 +1,8 @@
 package summary
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // A severity says how bad a word of trouble is.
@@ -21,11 +19,11 @@ const (
 var (
 	severeWords = []string{
 		"fatal", "panic", "crash", "segfault", "segmentation", "deadlock", "data race", "core dumped", "out of memory", "outofmemory", "oom-", "oomkilled", "corrupt",
-		"traceback", "unhandled", "uncaught", "killed", "abort", "bug: ", "oops: ", "null pointer", "nullpointer", "no space left", "disk full", "critical", "severe",
+		"unhandled", "uncaught", "killed", "abort", "bug: ", "oops: ", "null pointer", "nullpointer", "no space left", "disk full", "critical", "severe",
 		"exited with code ", "exited on signal", "terminated by signal", "stack overflow", "double free", "use-after-free", "data loss",
 	}
 	badWords = []string{
-		"error", "fail", "exception", "cannot", "can't", "couldn't", "could not", "not found", "no such", "undefined", "denied", "refused", "timed out",
+		"error", "fail", "exception", "traceback", "cannot", "can't", "couldn't", "could not", "not found", "no such", "undefined", "denied", "refused", "timed out",
 		"timeout", "unable", "invalid", "missing", "conflict", "unexpected", "rejected", "unreachable", "violat", "mismatch", "does not exist", "not defined",
 		"unauthorized", "forbidden", "not allowed", "not permitted", "not supported", "not a valid", "unsupported", "unresolved", "illegal", "malformed", "exceed",
 		"overflow", "exhausted", "reset by peer", "broken pipe", "rolled back", "drift", "insufficient", "back-off", "backoff", "evicted", "unhealthy", "incompatible",
@@ -42,12 +40,8 @@ var wordHints = slices.Concat(severeWords, badWords, suspectWords)
 // countHints are the beginnings of words with which tools count their work.
 var countHints = []string{"passed", "passing", "success", "complete", "finished", "total", "listening", "written", "wrote ", "summary"}
 
-var (
-	severeWord  = oneOf(severeWords)
-	badWord     = oneOf(badWords)
-	suspectWord = oneOf(suspectWords)
-	trouble     = oneOf(slices.Concat(severeWords, badWords, []string{"unknown", "warn"}))
-)
+// troubleWords are those that are bad wherever they stand.
+var troubleWords = slices.Concat(severeWords, badWords, []string{"unknown", "warn"})
 
 // markHints are signs that a tool puts before or after what failed.
 var markHints = []string{"✖ ", "✗ ", "✘ ", "❌ ", "[✘]", "[✗]", "(fail)", " [e]", "high"}
@@ -55,32 +49,38 @@ var markHints = []string{"✖ ", "✗ ", "✘ ", "❌ ", "[✘]", "[✗]", "(fai
 // failMark matches such a sign, or a high severity.
 var failMark = hinted{markHints, re(`^\W*(?:\d+:\d+\s+)?[✖✗✘❌] |\[[✘✗]\]|\(fail\)|\[E\]\s*$|\bHIGH\b|(?i:severity\W+high)`)}
 
-// oneOf matches any of the words, at the beginning of a word if it is short.
-func oneOf(words []string) pattern {
-	return sync.OnceValue(func() *regexp.Regexp {
-		var alternatives []string
-		for _, w := range words {
-			alternatives = append(alternatives, regexp.QuoteMeta(w))
-		}
-		return regexp.MustCompile(`(?i)(?:` + strings.Join(alternatives, "|") + `)`)
-	})
-}
-
-// severityOf returns the severity of the worst word in a line.
-func severityOf(text string) severity {
+// severityOf returns the severity of the worst word in a line in lower case.
+func severityOf(lower string) severity {
 	switch {
-	case severeWord().MatchString(text):
+	case hasAny(lower, severeWords):
 		return severe
-	case badWord().MatchString(text):
+	case hasAny(lower, badWords):
 		return bad
-	case suspectWord().MatchString(text):
+	case hasAny(lower, suspectWords):
 		return suspect
 	}
 	return harmless
 }
 
+// troubled reports whether a text in lower case has a word of trouble.
+func troubled(lower string) bool { return hasAny(lower, troubleWords) }
+
+// troubleAt returns where the first word of trouble in a text begins and ends; ok is false if there is none.
+func troubleAt(text string) (from, to int, ok bool) {
+	lower := strings.ToLower(text)
+	if len(lower) != len(text) {
+		return 0, 0, false // it has letters that change their size
+	}
+	for _, w := range troubleWords {
+		if i := strings.Index(lower, w); i >= 0 && (!ok || i < from) {
+			from, to, ok = i, i+len(w), true
+		}
+	}
+	return from, to, ok
+}
+
 // passes reports whether a line reports success, whatever words its name has.
-func passes(text, lower string) bool { return marked(text, lower) || zeroOnly(text, lower) }
+func passes(text, lower string) bool { return marked(text, lower) || zeroOnly(lower) }
 
 // marked reports whether a line begins or ends with a mark of success.
 func marked(text, lower string) bool {
@@ -96,12 +96,12 @@ var (
 )
 
 // zeroOnly reports whether all words of trouble in a line have a count of zero.
-func zeroOnly(text, lower string) bool {
+func zeroOnly(lower string) bool {
 	if !hasAny(lower, zeroHints) {
 		return false
 	}
-	rest := zeroCount().ReplaceAllString(text, "")
-	return len(rest) < len(text) && !trouble().MatchString(rest)
+	rest := zeroCount().ReplaceAllString(lower, "")
+	return len(rest) < len(lower) && !troubled(rest)
 }
 
 var zeroHints = []string{"0 ", "=0", "= 0", ":0", ": 0", "\":", "no ", "zero ", "without "}

@@ -28,22 +28,22 @@ func weigh(text string) (kind, int) {
 		return noise, 0
 	}
 	if level != plainLine && !tallied().MatchString(text) {
-		return level, int(max(bad, severityOf(text)))
+		return level, int(max(bad, severityOf(lower)))
 	}
 	passed := marked(text, lower)
 	quiet := info || quietLevel.in(text, lower)
-	if !quiet && (!passed || goodOnly().MatchString(text)) && (tallyLine().MatchString(text) || tallyCount.in(text, lower)) {
+	if !quiet && (!passed || goodOnly().MatchString(text)) && (tallyLine().MatchString(text) || rated().MatchString(text) || tallyCount.in(text, lower)) {
 		return tally, tallyWorth(text)
 	}
 	troubled := hasAny(lower, wordHints)
-	if troubled && (passed || zeroOnly(text, lower)) {
+	if troubled && (passed || zeroOnly(lower)) {
 		return plainLine, 0
 	}
 	if troubled && !quiet {
 		if warning.in(text, lower) {
 			return warned, 1
 		}
-		if worst := severityOf(text); worst > suspect && !inNameOnly(text) {
+		if worst := severityOf(lower); worst > suspect && !inNameOnly(lower) {
 			return doubtful, int(worst)
 		}
 	}
@@ -63,7 +63,7 @@ func isNoise(text, lower string) bool {
 		return false
 	}
 	m := boilerplate.re().FindStringIndex(text)
-	return m != nil && !trouble().MatchString(text[:m[0]])
+	return m != nil && !troubled(strings.ToLower(text[:m[0]]))
 }
 
 // libraryFrame reports whether a line is a stack frame outside of the user's code.
@@ -72,14 +72,14 @@ func libraryFrame(text string) bool {
 }
 
 // inNameOnly reports whether all words of trouble are in names: of files, of settings.
-func inNameOnly(text string) bool {
-	rest := text
-	for _, w := range strings.Fields(text) {
+func inNameOnly(lower string) bool {
+	rest := lower
+	for _, w := range strings.Fields(lower) {
 		if strings.Contains(w, "/") || fileName().MatchString(w) || compound().MatchString(w) {
 			rest = strings.Replace(rest, w, "", 1)
 		}
 	}
-	return !trouble().MatchString(rest)
+	return !troubled(rest)
 }
 
 var (

@@ -22,6 +22,7 @@ func summarizeCommand() Command {
 			"the command ended:\n\n" +
 			"  WARMBOX_EXIT_CODE  its exit code (default 0)\n" +
 			"  WARMBOX_CMD        its command line\n" +
+			"  WARMBOX_WANT       what you look for: words, paths, names; lines with them rank first\n" +
 			"  WARMBOX_BUDGET     maximum size of the summary, in tokens of four bytes (default 200)\n\n" +
 			"  make >log 2>&1; WARMBOX_EXIT_CODE=$? warmbox summarize <log",
 		Run: func(_ context.Context, c *Call) error {
@@ -33,7 +34,7 @@ func summarizeCommand() Command {
 			if err != nil {
 				return err
 			}
-			s := summary.New(summary.Options{Cmd: os.Getenv("WARMBOX_CMD"), Budget: budget * bytesPerToken, Mask: new(redact.Redactor).Text})
+			s := summary.New(summary.Options{Cmd: os.Getenv("WARMBOX_CMD"), Want: os.Getenv("WARMBOX_WANT"), Budget: budget * bytesPerToken, Mask: new(redact.Redactor).Text})
 			if _, err := io.Copy(s, c.Stdin); err != nil {
 				return fmt.Errorf("read the output: %w", err)
 			}
