@@ -27,7 +27,7 @@ var cRules = []rule{
 		stop:  re(`^==\d+==\s*$`),
 	},
 	{
-		hints: []string{"cmake error"}, start: re(`^CMake Error`), weight: found, reach: 8,
+		hints: []string{"cmake error"}, start: re(`^CMake Error`), weight: found, reach: 8, each: true,
 		parts: []part{{re: re(`^\s+\S`), role: message, max: 3}},
 		stop:  re(`^\S`),
 	},

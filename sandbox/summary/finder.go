@@ -2,6 +2,7 @@ package summary
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,7 @@ type failure struct {
 	like        *failure // the first of these
 	count       int      // how often it was told of, where it has no name
 	first, last int
+	each        bool // of a rule with each, and not yet settled
 	parts       []piece
 }
 
@@ -82,7 +84,32 @@ func (f *finder) mayBegin(n int, set ruleSet) bool {
 	return set.anyRule() && f.examined < maxExamined+n/examineShare
 }
 
-func (f *finder) end() { f.open, f.rules = nil, nil }
+func (f *finder) end() {
+	f.settle()
+	f.open, f.rules = nil, nil
+}
+
+// settle merges the open failure with an earlier one if all their parts are alike. It
+// does so only for rules whose first line does not tell failures apart.
+func (f *finder) settle() {
+	if f.open == nil || !f.open.each || f.open.key == "" {
+		return
+	}
+	key := ""
+	for _, p := range f.open.parts {
+		key += masked(p.text) + "\n"
+	}
+	e := f.byKey[key]
+	switch last := len(f.failures) - 1; {
+	case e == nil:
+		f.byKey[key] = f.open
+	case e != f.open && f.failures[last] == f.open:
+		e.count, e.last = e.count+1, f.open.last
+		delete(f.byKey, f.open.key)
+		f.failures = f.failures[:last]
+	}
+	f.open.each = false
+}
 
 // close ends the rules to which text does not belong.
 func (f *finder) close(text string) {
@@ -120,6 +147,7 @@ func (f *finder) start(r *rule, l line, text, name string) {
 		f.open.add(piece{l, message}, 2)
 		return
 	}
+	f.settle()
 	f.open, f.rules, f.left = f.failure(r, l, text, name), []*rule{r}, r.reach
 	if r.back != nil {
 		for _, p := range r.back(f.tail, name) {
@@ -134,6 +162,9 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 	if key == "" {
 		key = masked(text)
 	}
+	if name == "" && r.each {
+		key += "\x00" + strconv.Itoa(l.n)
+	}
 	if e := f.known(key); e != nil {
 		e.last = l.n
 		if e.weight = max(e.weight, r.weight); name == "" {
@@ -145,7 +176,7 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		}
 		return e
 	}
-	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, parts: []piece{{l, title}}}
+	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, each: name == "" && r.each, parts: []piece{{l, title}}}
 	if len(f.failures) == 0 {
 		f.before, _ = f.tail.at(l.n - 1)
 	}

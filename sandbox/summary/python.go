@@ -3,7 +3,7 @@ package summary
 // pythonRules are for tracebacks, pytest, unittest, doctest and pip.
 var pythonRules = []rule{
 	{
-		hints: []string{"traceback (most"}, start: re(`Traceback \(most recent call last\)`), weight: found, reach: 200, inner: true,
+		hints: []string{"traceback (most"}, start: re(`Traceback \(most recent call last\)`), weight: found, reach: 200, inner: true, each: true,
 		parts: []part{
 			{re: re(`^[\s|]*File ".*", line \d+`), role: place, own: true, last: true},
 			{re: re(`^(?: *\| )*[A-Za-z_][\w.]*(?:: .*)?$`), role: message, max: 2, last: true},
@@ -39,7 +39,7 @@ var pythonRules = []rule{
 		parts: []part{{re: re(`^ {4}\S`), role: message, max: 4}},
 	},
 	{
-		hints: []string{"failed example"}, start: re(`^Failed example:`), weight: found, reach: 12,
+		hints: []string{"failed example"}, start: re(`^Failed example:`), weight: found, reach: 12, each: true,
 		parts: []part{
 			{re: re(`^(?:Expected|Got)`), role: detail, max: 2},
 			{re: re(`^\s+\S`), role: message, max: 3},

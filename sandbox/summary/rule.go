@@ -20,6 +20,7 @@ type rule struct {
 	weight  weight
 	inner   bool                        // within a failure of a rule with holds, a part of that failure
 	holds   bool                        // failures that inner rules find belong to this one
+	each    bool                        // every first line is another failure, unless all its parts are known
 	retitle bool                        // the first line replaces the title of an earlier rule
 	back    func(*ring, string) []piece // finds earlier parts by the failure's name
 }

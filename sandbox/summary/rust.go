@@ -6,7 +6,7 @@ var rustRules = []rule{
 		hints: []string{"error: ", "error["}, start: re(`^error(?:\[\w+\])?: (?:could not compile|aborting due to|test failed|\d+ targets? failed)`), weight: step,
 	},
 	{
-		hints: []string{"error: ", "error["}, start: re(`^error(?:\[E\d+\])?: `), weight: found, reach: 14, inner: true,
+		hints: []string{"error: ", "error["}, start: re(`^error(?:\[E\d+\])?: `), weight: found, reach: 14, inner: true, each: true,
 		parts: []part{
 			{re: re(`^\s*--> \S+:\d+`), role: place},
 			{re: re(`^\s*\d* *\|.*(?:\^|--).*[a-zA-Z]`), role: detail},
