@@ -228,8 +228,10 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		if i < mostAround {
 			parts, rated := s.around(f.parts[0].line)
 			f.complete(parts, known)
-			if rated == harmless {
-				rated = max(f.severity, severityOf(strings.ToLower(f.parts[0].text)))
+			if title := f.parts[0].text; lintStyle().MatchString(title) {
+				rated = suspect
+			} else if rated == harmless {
+				rated = max(f.severity, severityOf(strings.ToLower(title)))
 			}
 			f.severity = rated
 		}
@@ -270,7 +272,7 @@ func rarity(count int) int {
 
 // widthFor returns the maximum length of lines with which all found failures fit.
 func widthFor(p *picker, list []*failure) int {
-	for _, width := range []int{wideLine, 200, 140} {
+	for _, width := range []int{wideLine, 200, 140, 110} {
 		need := 150
 		for _, f := range list {
 			if f.weight < logged {
@@ -287,7 +289,7 @@ func widthFor(p *picker, list []*failure) int {
 			return width
 		}
 	}
-	return 140
+	return 110
 }
 
 // pickFailures picks all parts of the first failure, then the titles, places and
@@ -305,7 +307,7 @@ func (s *Summarizer) pickFailures(p *picker, list []*failure) {
 	s.pickRounds(p, list[strong:])
 	s.pickParts(p, list, aside, aside)
 	s.pickParts(p, list, again, again)
-	if s.finder.before.n > 0 {
+	if s.finder.before.n > 0 && worded().MatchString(s.finder.before.text) {
 		p.pick(s.finder.before, "")
 	}
 }

@@ -49,6 +49,10 @@ var markHints = []string{"✖ ", "✗ ", "✘ ", "❌ ", "[✘]", "[✗]", "(fai
 // failMark matches such a sign, or a high severity.
 var failMark = hinted{markHints, re(`^\W*(?:\d+:\d+\s+)?[✖✗✘❌] |\[[✘✗]\]|\(fail\)|\[E\]\s*$|\bHIGH\b|(?i:severity\W+high)`)}
 
+// lintStyle matches a code of pylint, flake8 or ruff for style and convention, not for
+// an error.
+var lintStyle = re(`:\d+:(?:\d+:)? [CRIWDN]\d{3,4}\b`)
+
 // severityOf returns the severity of the worst word in a line in lower case.
 func severityOf(lower string) severity {
 	switch {

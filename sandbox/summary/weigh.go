@@ -83,7 +83,7 @@ func inNameOnly(lower string) bool {
 }
 
 var (
-	lispFrame = re(`^\s*\d+: \(`)
+	lispFrame = re(`^\s*\d+: (?:\(|(?:core|std|alloc|test)::)`)
 	frame     = re(`^\s+(?:at |from |File "|#\d+ |\S+:\d+)`)
 	fileName  = re(`\.\w{1,5}$`)
 	// compound matches a name of several words, as settings and counters have.
