@@ -26,7 +26,7 @@ type Step struct {
 	Name string `json:"-"` // of its directory
 
 	Cmd    string     // that was recorded, and is sent
-	Wants  string     // what the next step needs, for the reader
+	Wants  string     // what the next step needs, in words
 	Args   Args       // of exec, besides cmd
 	Then   *Call      // the call to measure; nil: exec itself
 	Facts  [][]string // each a regular expression, with its alternatives

@@ -14,6 +14,7 @@ import (
 
 var (
 	program = flag.String("program", "", "the warmbox to measure; if not given, it is built from this tree")
+	want    = flag.Bool("want", true, "tell exec what a step wants, if it has an argument for that")
 	update  = flag.Bool("update", false, "have BenchmarkReplay write its figures to "+baselineFile)
 )
 
@@ -99,7 +100,7 @@ func measure(tb testing.TB) map[Form]Figures {
 	lists, errs := make([][]Reading, len(forms)), make([]error, len(forms))
 	var both sync.WaitGroup
 	for i, form := range forms {
-		both.Go(func() { lists[i], errs[i] = Replay(program, form, steps) })
+		both.Go(func() { lists[i], errs[i] = Replay(program, form, *want, steps) })
 	}
 	both.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -30,9 +30,10 @@ type Reading struct {
 	Never  []string // facts that no reply shows
 }
 
-// Replay plays steps through a program, and reads its replies in one form.
-func Replay(program string, form Form, steps []*Step) (list []Reading, err error) {
-	s, err := open(program, form)
+// Replay plays steps through a program, and reads its replies in one form. If want is true and
+// the program's exec has an argument of that name, it is told in words what each step wants.
+func Replay(program string, form Form, want bool, steps []*Step) (list []Reading, err error) {
+	s, err := open(program, form, want)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +85,9 @@ func (s *session) first(step *Step) (execID string, reply Reply, err error) {
 	args, err := step.played(s.bashEnv)
 	if err != nil {
 		return "", Reply{}, err
+	}
+	if s.want {
+		args["want"] = step.Wants
 	}
 	reply, err = s.call("exec", args)
 	if err == nil && reply.execID == "" {

@@ -27,11 +27,12 @@ type session struct {
 	out     *bufio.Reader
 	dir     string // the server's state, removed with it
 	bashEnv string // the file that plays recordings
+	want    bool   // exec is told what the step wants
 	id      int
 }
 
-// open starts a server.
-func open(program string, form Form) (s *session, err error) {
+// open starts a server. Where exec has the argument want, want says whether calls use it.
+func open(program string, form Form, want bool) (s *session, err error) {
 	s = &session{form: form}
 	defer func() {
 		if err != nil {
@@ -70,7 +71,31 @@ func open(program string, form Form) (s *session, err error) {
 	if err == nil {
 		err = s.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	}
+	if err == nil && want {
+		s.want, err = s.has("exec", "want")
+	}
 	return s, err
+}
+
+// has reports whether a tool has an argument.
+func (s *session) has(tool, argument string) (bool, error) {
+	result, err := s.request("tools/list", struct{}{})
+	if err != nil {
+		return false, err
+	}
+	var list struct {
+		Tools []struct {
+			Name        string
+			InputSchema struct{ Properties map[string]any }
+		}
+	}
+	err = json.Unmarshal(result, &list)
+	for _, t := range list.Tools {
+		if _, ok := t.InputSchema.Properties[argument]; ok && t.Name == tool {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // call calls a tool.
@@ -163,10 +188,11 @@ func newReply(result json.RawMessage, form Form) (Reply, error) {
 	}
 	var state struct {
 		StructuredContent struct {
-			Status, ExecID  string
-			Truncated       bool
-			Next, FirstLine int
-			Text            string
+			Status, ExecID string
+			Truncated      bool
+			Next           int
+			FirstLine      int // of replies that name it; others number the lines of the text
+			Text           string
 		}
 	}
 	if err := json.Unmarshal(result, &state); err != nil {
@@ -175,7 +201,7 @@ func newReply(result json.RawMessage, form Form) (Reply, error) {
 	c := state.StructuredContent
 	r := Reply{
 		execID: c.ExecID, running: c.Status == "running", truncated: c.Truncated,
-		next: c.Next, lines: c.Text != "", cut: c.FirstLine > 1,
+		next: c.Next, lines: c.Text != "", cut: max(c.FirstLine, firstNumber(c.Text)) > 1,
 	}
 	if form == Structured {
 		var text bytes.Buffer
@@ -199,4 +225,10 @@ func newReply(result json.RawMessage, form Form) (Reply, error) {
 		}
 	}
 	return r, nil
+}
+
+// firstNumber returns the number of a text's first line, which stands before it; 0 if none does.
+func firstNumber(text string) (n int) {
+	fmt.Sscanf(text, "%d", &n)
+	return n
 }
