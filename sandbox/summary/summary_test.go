@@ -311,19 +311,19 @@ func TestRepeatedLinesGiveSameDigest(t *testing.T) {
 
 func TestBinaryKind(t *testing.T) {
 	for p, want := range map[string]string{
-		"text\n":                            "",
-		"":                                  "",
-		"\x1b[31mred\x1b[m é\r\n":           "",
-		"a\x01b":                            "",
-		strings.Repeat("file name\x00", 99): "",
-		strings.Repeat("na\xefve text ", 99):     "",
-		strings.Repeat("\x00", 99):          "unknown type",
-		strings.Repeat("\x80\x01", 99):      "unknown type",
-		"\x89PNG\r\n\x1a\n":                 "PNG image",
-		"\x1f\x8b\x08":                      "gzip",
-		"MZ is text, and so is BZh":         "",
-		"MZ\x90\x00\x03":                    "PE",
-		"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n":     "PDF",
+		"text\n":                             "",
+		"":                                   "",
+		"\x1b[31mred\x1b[m é\r\n":            "",
+		"a\x01b":                             "",
+		strings.Repeat("file name\x00", 99):  "",
+		strings.Repeat("na\xefve text ", 99): "",
+		strings.Repeat("\x00", 99):           "unknown type",
+		strings.Repeat("\x80\x01", 99):       "unknown type",
+		"\x89PNG\r\n\x1a\n":                  "PNG image",
+		"\x1f\x8b\x08":                       "gzip",
+		"MZ is text, and so is BZh":          "",
+		"MZ\x90\x00\x03":                     "PE",
+		"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n":      "PDF",
 	} {
 		if got := BinaryKind([]byte(p)); got != want {
 			t.Errorf("%.20q is %q, want %q", p, got, want)
