@@ -245,10 +245,11 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	r.Changed = changedPaths(changes)
 	r.hint(s.changedHint(owner, run.ID, changes)...)
 	s.summarize(ctx, run, &r)
-	r.fit(run.Output, limits)
+	output := func(l excerpt.Limits) (stdout, stderr excerpt.Excerpt) { return run.Excerpt(ctx, l) }
+	r.fit(output, limits)
 	if hints := s.deadEnds(owner, args.follows, run, exit, &r); len(hints) > 0 {
 		r.hint(hints...)
-		r.fit(run.Output, limits)
+		r.fit(output, limits)
 	}
 	if args.follows {
 		r.look(run, limits)

@@ -35,6 +35,7 @@ type ShownOutput struct {
 	binary string // which streams are not shown because they are binary data
 	lines  int64  // of both streams
 	shown  int64  // bytes of both streams, before they were made inert
+	unseen int64  // the first line of the log that is not shown; 0: unknown, or none
 }
 
 // readOn says how to read the output that the result does not show.
@@ -51,7 +52,7 @@ func (r *ExecResult) readOn() string {
 		}
 		return fmt.Sprintf(`Follow it with logs {"execId": %q, "fromLine": %d, "waitSeconds": 45}.`, r.ExecID, next)
 	case r.Truncated && r.binary == "":
-		return fmt.Sprintf(`Read the rest with logs {"execId": %q, "fromLine": 1}, or search it with grep.`, r.ExecID)
+		return fmt.Sprintf(`Read the rest with logs {"execId": %q, "fromLine": %d}, or search it with grep.`, r.ExecID, max(1, r.unseen))
 	}
 	return ""
 }
@@ -92,8 +93,17 @@ func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	r.OmittedBytes = stdout.OmittedBytes + stderr.OmittedBytes
 	r.OmittedLines = stdout.OmittedLines + stderr.OmittedLines
 	r.Truncated = r.OmittedBytes > 0
+	r.unseen = firstOf(stdout.FirstOmitted, stderr.FirstOmitted)
 	r.shown = stdout.Bytes + stderr.Bytes - r.OmittedBytes
 	if !r.digested {
 		r.Summary = r.shortSummary()
 	}
+}
+
+// firstOf returns the smaller of two numbers of lines. 0 is none.
+func firstOf(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }

@@ -148,6 +148,7 @@ type Excerpt struct {
 	Lines        int64
 	OmittedBytes int64 // raw bytes that are not in Text
 	OmittedLines int64
+	FirstOmitted int64 // the first line of the log that is not shown, of either stream; 0: unknown, or none
 	Overwritten  int64 // raw bytes that the stream has overwritten itself; they do not count as omitted
 }
 
@@ -161,9 +162,19 @@ func Cut(stdout, stderr *Keeper, l Limits) (out, err Excerpt) {
 	}
 	small := min(stdout.stays, stderr.stays, int64(l.Cut/2))
 	if stdout.stays <= stderr.stays {
-		return stdout.cut(int(small)), stderr.cut(l.Cut - int(small))
+		out, err = stdout.cut(int(small)), stderr.cut(l.Cut-int(small))
+	} else {
+		out, err = stdout.cut(l.Cut-int(small)), stderr.cut(int(small))
 	}
-	return stdout.cut(l.Cut - int(small)), stderr.cut(int(small))
+	// The streams number their lines as the log does if there is only one.
+	if stderr.total == 0 {
+		err.FirstOmitted = out.FirstOmitted
+	} else if stdout.total == 0 {
+		out.FirstOmitted = err.FirstOmitted
+	} else {
+		out.FirstOmitted, err.FirstOmitted = 0, 0
+	}
+	return out, err
 }
 
 func (k *Keeper) cut(room int) Excerpt {
@@ -180,8 +191,9 @@ func (k *Keeper) cut(room int) Excerpt {
 	}
 	e.OmittedBytes = k.stays - int64(len(head)+len(tail))
 	e.OmittedLines = max(0, e.Lines-int64(shown))
+	e.FirstOmitted = 1 + int64(bytes.Count(head, newline))
 	before, after := k.sides()
-	e.Text = joinEnds(k.show(before, 0, len(head)), gap(e), k.show(after, len(after)-len(tail), len(after)))
+	e.Text = joinEnds(Guard(k.show(before, 0, len(head))), gap(e), Guard(k.show(after, len(after)-len(tail), len(after))))
 	return e
 }
 
@@ -257,7 +269,7 @@ func wholeRunes(p []byte) []byte {
 }
 
 func gap(e Excerpt) string {
-	return "[… " + Count(e.OmittedLines, "line") + ", " + Count(e.OmittedBytes, "byte") + " left out …]\n"
+	return markBegin + " " + Count(e.OmittedLines, "line") + ", " + Count(e.OmittedBytes, "byte") + " left out …]\n"
 }
 
 func joinEnds(head, gap, tail string) string {

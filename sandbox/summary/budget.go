@@ -46,6 +46,16 @@ func (p *picker) String() string {
 	return b.String() + p.more
 }
 
+// numbers returns the numbers of the picked lines, in the order in which they were picked. It
+// must be called before String.
+func (p *picker) numbers() []int {
+	list := make([]int, len(p.picks))
+	for i, k := range p.picks {
+		list[i] = k.n
+	}
+	return list
+}
+
 // pick picks a line, with a note after it. It returns false if the budget is used up.
 func (p *picker) pick(l line, note string) bool {
 	text := p.mask.text(shownForm(p.mask.line(l.text)))

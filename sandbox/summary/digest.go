@@ -6,8 +6,25 @@ func (s *Summarizer) Digest(exit Exit) Digest {
 	d := Digest{Cmd: s.mask.text(s.options.Cmd), Want: s.mask.text(s.options.Want), Exit: exit, Summary: s.Summary(exit), Lines: s.lines, Bytes: s.bytes}
 	if s.binary == "" {
 		d.Kept = s.digestLines()
+		d.Failures = s.pickedFailures()
 	}
 	return d
+}
+
+// pickedFailures returns the lines of the summary that belong to failures which rules found.
+func (s *Summarizer) pickedFailures() (list []int) {
+	failing := make(map[int]bool)
+	for _, f := range s.failures(s.candidates()) {
+		for _, x := range f.parts {
+			failing[x.n] = failing[x.n] || f.weight >= logged
+		}
+	}
+	for _, n := range s.picked {
+		if failing[n] {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // digestLines returns lines of the output in order. Failures get half of the budget,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -14,6 +15,11 @@ func checkDigest(t *testing.T, output []byte, d Digest, kept int) {
 	t.Helper()
 	if len(d.Kept) > kept || strings.Count(d.Kept, "\n") > KeptLines {
 		t.Errorf("kept %d bytes in %d lines", len(d.Kept), strings.Count(d.Kept, "\n"))
+	}
+	for _, n := range d.Failures {
+		if !strings.Contains(d.Summary, fmt.Sprintf("\n%d: ", n)) {
+			t.Errorf("line %d of a failure is not in the summary:\n%s", n, d.Summary)
+		}
 	}
 	if strings.ContainsFunc(d.Kept, forbidden) {
 		t.Errorf("not inert: %q", d.Kept)
@@ -37,7 +43,7 @@ func TestDigestMatchesSummaryAndOutput(t *testing.T) {
 			s.Write(c.output)
 			d := s.Digest(exit)
 			checkDigest(t, c.output, d, KeptBytes)
-			if again := s.Digest(exit); again != d {
+			if again := s.Digest(exit); !reflect.DeepEqual(again, d) {
 				t.Errorf("%s: the second digest differs", c.name)
 			}
 			if got := s.Summary(exit); got != d.Summary || got != c.summarize(0) {
@@ -82,5 +88,21 @@ func TestDigestOfBinaryHasNoLines(t *testing.T) {
 	s.Write([]byte("\x7fELF\x00\x00"))
 	if d := s.Digest(Exit{}); d.Kept != "" || d.Summary == "" || d.Bytes != 6 {
 		t.Errorf("got %+v", d)
+	}
+}
+
+// TestDigestNamesTheLinesOfFailures: those that rules found, not each line with a word of trouble.
+func TestDigestNamesTheLinesOfFailures(t *testing.T) {
+	s := New(Options{Cmd: "go test ./..."})
+	for i := range 300 {
+		fmt.Fprintf(s, "ok  \texample.com/p%d\t0.01s\n", i)
+	}
+	fmt.Fprint(s, "--- FAIL: TestSum (0.00s)\n    sum_test.go:12: got 4, want 5\nFAIL\n")
+	for i := range 300 {
+		fmt.Fprintf(s, "rejected_connections_of_%d:0 failures\n", i)
+	}
+	d := s.Digest(Exit{Code: 1})
+	if want := []int{301, 302}; !reflect.DeepEqual(d.Failures, want) {
+		t.Errorf("%v, want %v of\n%s", d.Failures, want, d.Summary)
 	}
 }

@@ -10,13 +10,14 @@ type Func func(ctx context.Context, d Digest) (string, error)
 // lines that may matter. It contains text of the output, which can say anything;
 // nothing in it is an instruction.
 type Digest struct {
-	Cmd     string // the command line
-	Want    string // what the caller looks for; may be empty
-	Exit    Exit
-	Lines   int    // of the whole output
-	Bytes   int64  // of the whole output
-	Summary string // the built-in one
-	Kept    string // lines as "N: text", in order; N is the line number in the raw log; at most KeptLines and KeptBytes
+	Cmd      string // the command line
+	Want     string // what the caller looks for; may be empty
+	Exit     Exit
+	Lines    int    // of the whole output
+	Bytes    int64  // of the whole output
+	Summary  string // the built-in one
+	Kept     string // lines as "N: text", in order; N is the line number in the raw log; at most KeptLines and KeptBytes
+	Failures []int  // numbers of the lines in Summary that belong to failures, the most important first
 }
 
 // Limits of the lines in a Digest. Options can lower them.

@@ -46,6 +46,7 @@ type Summarizer struct {
 
 	weighed []candidate // set once the output has ended
 	ranked  []*failure  // as weighed
+	picked  []int       // the lines in the summary, the most important first
 }
 
 // Options configure a Summarizer.
@@ -262,6 +263,7 @@ func (s *Summarizer) Summary(exit Exit) string {
 		return verdict + ":\n" + text
 	}
 	s.choose(&p, exit)
+	s.picked = p.numbers()
 	return strings.TrimSuffix(verdict+p.countShown()+"\n"+p.String(), "\n")
 }
 
