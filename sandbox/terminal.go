@@ -19,7 +19,8 @@ type Look struct {
 	Lines string // since the last look, with the line of the cursor
 	Rows  []string
 
-	Changed []int // indexes of rows that changed since the last look; nil: the last one showed no screen
+	Scroll  int   // by how many rows the text moved up since the last look; down if negative
+	Changed []int // indexes of rows that changed besides; nil: the last look showed no screen
 
 	Size     Size
 	Row, Col int // of the cursor, from 1; 0: it is hidden
@@ -50,7 +51,7 @@ func (r *Run) Look() Look {
 	r.mu.Unlock()
 	return Look{
 		Drawn: v.Drawn, Known: !v.Lost && !v.Dropped, Lines: excerpt.Inert([]byte(r.secrets.Text(string(v.Lines)))),
-		Rows: maskRows(v.Rows, r.secrets), Changed: v.Changed,
+		Rows: maskRows(v.Rows, r.secrets), Scroll: v.Scroll, Changed: v.Changed,
 		Size: Size{Cols: v.Cols, Rows: v.Height}, Row: v.CursorRow, Col: v.CursorCol,
 	}
 }

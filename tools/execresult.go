@@ -176,6 +176,8 @@ func (r *ExecResult) shortSummary() string {
 func (r *ExecResult) extent() string {
 	s := "no output"
 	switch {
+	case r.Screen != "":
+		return "screen " + r.Screen
 	case r.binary != "":
 		s = r.binary
 	case r.lines > 0:
@@ -199,7 +201,7 @@ func (r ExecResult) Text() string {
 	var b strings.Builder
 	facts, blocks := r.facts(), r.blocks()
 	switch {
-	case facts != "" || r.Truncated || r.Status == sandbox.Running:
+	case facts != "" || r.Screen != "" || r.Truncated || r.Status == sandbox.Running:
 		b.WriteString(r.verdict(len(blocks)) + "\n" + facts)
 	case len(blocks) == 0:
 		b.WriteString(r.ended() + " · " + r.extent() + "\n")
@@ -226,7 +228,7 @@ func (r ExecResult) ended() string {
 // verdict is the first line of a text in which lines of ours follow.
 func (r ExecResult) verdict(blocks int) string {
 	s := r.ended()
-	if blocks == 0 || r.Truncated && !r.builtIn() || r.Status == sandbox.Running || r.binary != "" {
+	if blocks == 0 || r.Screen != "" || r.binary != "" || r.Truncated && !r.builtIn() || r.Status == sandbox.Running {
 		s += " · " + r.extent()
 	}
 	if r.Truncated && (r.binary == "" || r.OmittedLines > 0) {
@@ -251,7 +253,6 @@ func (r ExecResult) facts() string {
 		fact(&b, "code", r.Code) // that its box does not respond; other codes follow from the verdict
 	}
 	fact(&b, "still running", procNames(r.Leftover, max(0, r.LeftoverCount-len(r.Leftover))))
-	fact(&b, "screen", r.Screen)
 	fact(&b, "hint", r.Hint)
 	if r.Log != nil {
 		fact(&b, "log incomplete", r.Log.sentence())

@@ -104,7 +104,9 @@ func (s *Set) input(ctx context.Context, owner sandbox.Owner, args inputArgs, pr
 		wait = 0
 	}
 	r, err := s.answer(ctx, owner, before, wait, progress)
-	r.look(run, false)
+	if err == nil {
+		r.look(run, false)
+	}
 	return r, err
 }
 

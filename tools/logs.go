@@ -197,6 +197,7 @@ type shownLines struct {
 	shown       int
 	found       int // shown lines that match
 	query       sandbox.LineQuery
+	looked      bool // the text is what is to be seen at a terminal
 }
 
 const logsOutput = `{"type":"object","properties":{
@@ -402,7 +403,6 @@ func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 // forge no line of ours. What is to be said besides the verdict stands between it and the output.
 func (r logsResult) text() string {
 	var facts strings.Builder
-	fact(&facts, "screen", r.Screen)
 	fact(&facts, "code", r.Code)
 	fact(&facts, "summary ("+byBuiltin+")", indented(r.Summary))
 	fact(&facts, "hint", r.Hint)
@@ -429,8 +429,12 @@ func (r logsResult) extent() string {
 	switch {
 	case r.Matches != nil:
 		return r.matches() + " in " + total
-	case r.shown == 0 && r.Text != "": // what is to be seen at a terminal
-		return total
+	case r.Screen != "":
+		return "screen " + r.Screen
+	case r.looked && r.Text == "":
+		return "nothing new"
+	case r.looked:
+		return "new of " + total
 	case r.TotalLines == 0 && r.Status == sandbox.Running:
 		return "no output yet"
 	case r.TotalLines == 0:

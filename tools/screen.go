@@ -25,11 +25,7 @@ func (r *ExecResult) look(run *sandbox.Run, limits excerpt.Limits) {
 	}
 	r.Screen = about
 	r.Stdout, r.Truncated, r.OmittedBytes, r.OmittedLines = text, false, 0, 0
-	switch {
-	case r.digested:
-	case l.Drawn:
-		r.Summary = ending(r.Status, r.ExitCode, r.Signal) + "; screen " + about
-	default:
+	if !r.digested {
 		r.Summary = r.shortSummary()
 	}
 }
@@ -49,7 +45,7 @@ func (r *logsResult) look(run *sandbox.Run, whole bool) {
 	if !l.Known || len(text) > pageBytes || whole && !l.Drawn && !strings.Contains(text, "\n") {
 		return
 	}
-	r.Screen, r.Text, r.shownLines = about, text, shownLines{}
+	r.Screen, r.Text, r.Next, r.shownLines = about, text, 0, shownLines{looked: true}
 	if midLine(r.Text) {
 		r.Text += "\n"
 	}
@@ -72,6 +68,12 @@ func screenText(l sandbox.Look, changes bool) (text, about string) {
 	}
 	if changed := changedRows(l); changes && l.Changed != nil && len(changed) < len(text) {
 		text = changed
+		switch {
+		case l.Scroll > 0:
+			about += fmt.Sprintf(", moved up by %s", excerpt.Count(int64(l.Scroll), "line"))
+		case l.Scroll < 0:
+			about += fmt.Sprintf(", moved down by %s", excerpt.Count(int64(-l.Scroll), "line"))
+		}
 		about += fmt.Sprintf(", %d of %s changed", len(l.Changed), excerpt.Count(int64(len(l.Rows)), "line"))
 	}
 	if l.Row > 0 {

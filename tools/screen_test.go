@@ -41,8 +41,8 @@ func TestTerminalShowsTheScreen(t *testing.T) {
 	c := conversation{t, connect(t, newSet(t))}
 	pager := callTool(t, c.Client, "exec", `{"cmd":"printf '\\033[?1049h\\033[2J\\033[Hfirst\\r\\nsecond line of text\\r\\nthird line of text\\033[4;1H:'; read -rsn1 k; printf '\\033[1;1Hchanged\\033[K\\033[?25l'; read -rsn1 k; printf '\\033[?1049l'; echo over","tty":true,"cols":40,"rows":4}`)
 	pager.has(t, map[string]any{"status": "running", "stdout": "first\nsecond line of text\nthird line of text\n:\n", "screen": "40x4, cursor at line 4, column 2",
-		"summary": "running; screen 40x4, cursor at line 4, column 2", "truncated": false})
-	pager.says(t, "\nscreen: 40x4, cursor at line 4, column 2\n")
+		"summary": "running, screen 40x4, cursor at line 4, column 2", "truncated": false})
+	pager.says(t, " · screen 40x4, cursor at line 4, column 2\n")
 	id := pager.fields["execId"].(string)
 	c.input(id, `"text":"x"`).has(t, map[string]any{"text": "1: changed\n", "screen": "40x4, 1 of 4 lines changed, cursor hidden"})
 	callTool(t, c.Client, "logs", `{"execId":"`+id+`"}`).has(t, map[string]any{
@@ -58,7 +58,7 @@ func TestEditorAtTerminal(t *testing.T) {
 	needs(t, "vi")
 	c := conversation{t, connect(t, newSet(t))}
 	vi := callTool(t, c.Client, "exec", `{"cmd":"printf 'one\\ntwo\\n' >file; vi file","tty":true}`)
-	vi.says(t, "\none\ntwo\n~\n", "\nscreen: 80x24, cursor at line 1, column 1\n")
+	vi.says(t, "\none\ntwo\n~\n", " · screen 80x24, cursor at line 1, column 1\n")
 	id := vi.fields["execId"].(string)
 	typed, _ := c.input(id, `"text":"ithree "`).fields["text"].(string)
 	if !strings.HasPrefix(typed, "1: three one\n") || strings.Contains(typed, "two") {

@@ -221,7 +221,8 @@ type View struct {
 	Dropped bool // of the lines since the last look, only the last ones are there
 	Lines   []byte
 	Rows    []Row
-	Changed []int // indexes of Rows that changed; nil: there is nothing to compare with
+	Scroll  int   // by how many rows the text moved up since the last look; down if negative
+	Changed []int // indexes of Rows that changed besides; nil: there is nothing to compare with
 
 	Cols, Height         int
 	CursorRow, CursorCol int // from 1; 0: it is hidden
@@ -267,12 +268,38 @@ func (s *Screen) lookAtRows(v *View) {
 		now[i] = r.Text
 	}
 	if len(s.seen) == len(now) {
+		v.Scroll = scrolled(s.seen, now)
 		v.Changed = []int{}
 		for i := range now {
-			if now[i] != s.seen[i] {
+			if from := i + v.Scroll; from < 0 || from >= len(now) || now[i] != s.seen[from] {
 				v.Changed = append(v.Changed, i)
 			}
 		}
 	}
 	v.Rows, s.seen = rows, now
+}
+
+// scrolled returns by how many rows the text moved up: the number that leaves most rows as they
+// were, 0 if that is not the most by far.
+func scrolled(before, now []string) int {
+	best, most := 0, 2*kept(before, now)+1
+	for by := 1; by < len(now)-most; by++ {
+		if n := kept(before[by:], now); n > most {
+			best, most = by, n
+		}
+		if n := kept(before, now[by:]); n > most {
+			best, most = -by, n
+		}
+	}
+	return best
+}
+
+// kept counts the rows with text that are the same.
+func kept(before, now []string) (n int) {
+	for i := range min(len(before), len(now)) {
+		if now[i] != "" && now[i] == before[i] {
+			n++
+		}
+	}
+	return n
 }

@@ -27,6 +27,9 @@ func look(s *Screen) string {
 	fmt.Fprintf(&b, "%dx%d %d:%d", v.Cols, v.Height, v.CursorRow, v.CursorCol)
 	if v.Changed != nil {
 		fmt.Fprintf(&b, " changed %v", v.Changed)
+		if v.Scroll != 0 {
+			fmt.Fprintf(&b, " scrolled %d", v.Scroll)
+		}
 	}
 	for _, r := range v.Rows {
 		b.WriteString("\n" + r.Text)
@@ -57,7 +60,9 @@ func TestLooks(t *testing.T) {
 
 		"editor": {20, 4, []string{"$ vi\r\n\x1b[?1049h\x1b[2J\x1b[Hhello\r\n~\r\n~\x1b[4;1H\"new\"\x1b[1;1H", "\x1b[4;1H\x1b[K-- INSERT --\x1b[1;6H", "\x1b[?1049l$ "},
 			[]string{"20x4 1:1\nhello\n~\n~\n\"new\"", "20x4 1:6 changed [3]\nhello\n~\n~\n-- INSERT --", "$ vi\n$ "}},
-		"cursor up":     {20, 4, []string{"a 0%\r\nb 0%\r\n\x1b[2Aa 9%\r\n", "\r\ndone\r\n"}, []string{"20x4 2:1\na 9%\nb 0%", "\ndone\n"}},
+		"cursor up": {20, 4, []string{"a 0%\r\nb 0%\r\n\x1b[2Aa 9%\r\n", "\r\ndone\r\n"}, []string{"20x4 2:1\na 9%\nb 0%", "\ndone\n"}},
+		"scrolled": {20, 6, []string{"\x1b[?1049ha\r\nb\r\nc\r\nd\r\ne\r\n:", "\r\x1b[Kf\r\n:", "\x1b[H\x1bMz"},
+			[]string{"20x6 6:2\na\nb\nc\nd\ne\n:", "20x6 6:2 changed [4 5] scrolled 1\nb\nc\nd\ne\nf\n:", "20x6 1:2 changed [0] scrolled -1\nz\nb\nc\nd\ne\nf"}},
 		"clear":         {20, 4, []string{"old\r\n\x1b[H\x1b[2J\x1b[3J$ ", "ls\r\nfile\r\n$ "}, []string{"20x4 1:3\n$", "$ ls\nfile\n$ "}},
 		"hidden cursor": {20, 2, []string{"\x1b[?25l\x1b[Hmenu"}, []string{"20x2 0:0\nmenu"}},
 		"line drawing":  {20, 2, []string{"\x1b[H\x1b(0lqk\x1b(B lqk\x1b)0\x0ex\x0fx"}, []string{"20x2 1:10\n┌─┐ lqk│x"}},
