@@ -387,7 +387,8 @@ func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 			fmt.Fprintf(&b, "[… %s] ", excerpt.Count(l.Skipped, "byte"))
 		}
 		text := bytes.TrimSuffix(l.Text, []byte("\r")) // the end of a line on a terminal
-		if q.Match == nil {                            // a search may have found overwritten text
+		// A search may have found overwritten text, and a part of a line has every byte.
+		if q.Match == nil && !(q.FromByte > 0 && l.Number == q.From) {
 			text = excerpt.Settle(text)
 		}
 		b.WriteString(excerpt.Inert(text))

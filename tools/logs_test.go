@@ -340,12 +340,14 @@ func TestOutputCannotForgeNumberedLines(t *testing.T) {
 	}
 }
 
-// TestProgressBarIsShownAsItEnded: unless a search matches what was overwritten.
+// TestProgressBarIsShownAsItEnded: unless a search matches what was overwritten, or a part of the
+// line is read.
 func TestProgressBarIsShownAsItEnded(t *testing.T) {
 	c := connect(t, newSet(t))
 	id := execID(t, c, `{"cmd":"for i in 1 2 3; do printf \"\\rload $i%%\"; done; echo"}`)
 	logsOf(t, c, id, "").has(t, map[string]any{"text": "1: ␍load 3%\n"})
 	logsOf(t, c, id, `,"grep":"load 2"`).has(t, map[string]any{"text": "1: ␍load 1%␍load 2%␍load 3%\n"})
+	logsOf(t, c, id, `,"fromLine":1,"fromByte":1,"bytes":12`).has(t, map[string]any{"text": "1: [… 1 byte] load 1%␍load [… 11 bytes]\n"})
 	if text, err := readResource(t, c, id); err != nil || text != "␍load 3%\n" {
 		t.Errorf("%q, %v", text, err)
 	}
