@@ -21,11 +21,11 @@ func (r *Run) Excerpt(ctx context.Context, limits excerpt.Limits) (stdout, stder
 		return stdout, stderr
 	}
 	digest, _ := r.Digest(ctx)
-	var failures []int64
-	for _, n := range digest.Failures {
-		failures = append(failures, int64(n))
+	var marks []int64
+	for _, n := range slices.Concat(digest.Failures, digest.Wanted) {
+		marks = append(marks, int64(n))
 	}
-	shown, err := r.passages(ctx, [2]excerpt.Excerpt{stdout, stderr}, failures, limits)
+	shown, err := r.passages(ctx, [2]excerpt.Excerpt{stdout, stderr}, marks, limits)
 	if err != nil {
 		r.Box.logger.Debug("an excerpt has only the ends of the output", "exec", r.ID, "cause", err)
 		return stdout, stderr

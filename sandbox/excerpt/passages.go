@@ -47,8 +47,8 @@ const (
 )
 
 // How many lines before and after a line of a failure are shown: some of each, and more where
-// there is room.
-var tight, wide = around{2, 4}, around{5, 10}
+// there is room, most of the first one, which may be the beginning of a function or a section.
+var tight, wide, deep = around{2, 4}, around{5, 10}, around{10, 30}
 
 type around struct{ before, after int64 }
 
@@ -68,9 +68,10 @@ func Choose(log Log, given []Passage, failures []int64, l Limits) ([]Passage, er
 	for _, p := range given {
 		c.add(p)
 	}
-	c.near(tight)
+	c.near(c.failures, tight)
 	c.room = fill - ends
-	c.near(wide)
+	c.near(c.failures[:min(1, len(c.failures))], deep)
+	c.near(c.failures, wide)
 	c.closeGaps()
 	c.room = max(fill, min(most, c.cost()+ends))
 	c.ends()
@@ -105,15 +106,15 @@ func (c *chooser) cost() int {
 // read reads the lines around those of failures.
 func (c *chooser) read(failures []int64) {
 	for _, n := range failures {
-		from := max(1, n-wide.before)
-		most := int(n + wide.after - from + 1)
+		from := max(1, n-deep.before)
+		most := int(n + deep.after - from + 1)
 		c.failures = append(c.failures, failure{n, c.lines(from, most, math.MaxInt)})
 	}
 }
 
-// near adds lines around those of failures.
-func (c *chooser) near(w around) {
-	for _, f := range c.failures {
+// near adds lines around those of some failures.
+func (c *chooser) near(failures []failure, w around) {
+	for _, f := range failures {
 		for _, l := range f.lines {
 			if l.Number >= f.line-w.before && l.Number <= f.line+w.after {
 				c.add(beginning(l, maxNear))

@@ -7,6 +7,7 @@ func (s *Summarizer) Digest(exit Exit) Digest {
 	if s.binary == "" {
 		d.Kept = s.digestLines()
 		d.Failures = s.pickedFailures()
+		d.Wanted = s.want.named()
 	}
 	return d
 }

@@ -18,6 +18,7 @@ type Digest struct {
 	Summary  string // the built-in one
 	Kept     string // lines as "N: text", in order; N is the line number in the raw log; at most KeptLines and KeptBytes
 	Failures []int  // numbers of the lines in Summary that belong to failures, the most important first
+	Wanted   []int  // numbers of the lines that the caller looks for, the best first
 }
 
 // Limits of the lines in a Digest. Options can lower them.

@@ -1,53 +1,89 @@
 package summary
 
 import (
+	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 )
 
 // A want is what the caller looks for in the output. The lines that have its words rank
-// before others of the same importance. It finds nothing by meaning.
+// before others of the same importance: a word that few lines have counts more than one
+// that many have. It finds nothing by meaning.
 type want struct {
-	words    []string // in lower case
+	words    []wantWord
 	triggers *triggerSet
-	first    []line
-	last     []line // a ring once it is full
-	next     int
-	known    map[*template]bool
+	lines    []wantedLine
+	same     map[*template]int // how many lines of a kind have come
+}
+
+// A wantWord is a word in lower case, without the ending of a plural or a past tense.
+type wantWord struct {
+	stem  string
+	count int // of lines that have it
+}
+
+// A wantedLine is a line with words of a want.
+type wantedLine struct {
+	line
+	hits  uint32 // a bit for each word that it has
+	whole uint32 // a bit for each that stands alone
+	kind  *template
+	worth int // set by sort
 }
 
 const (
 	// leastWant is the length of a word that is searched for.
 	leastWant = 3
 	maxWant   = 12 // words
-	wantFirst = 40
-	wantLast  = 40
+
+	// maxWanted is how many lines are kept. Twice as many are collected before the
+	// least of them are dropped, since a word turns out to be frequent only later.
+	maxWanted = 128
+
+	// maxAlike is how many lines of one kind are collected. Of a list that has the word
+	// in each line, more would take the place of others.
+	maxAlike = 16
+
+	// maxNamed is how many lines a Digest names as wanted.
+	maxNamed = 8
 )
 
 // fillers are words of a question that say nothing of what it is about.
 var fillers = []string{
-	"all", "and", "any", "are", "can", "did", "does", "each", "find", "for", "from", "get", "give", "has", "have", "her", "how", "into", "its", "lines", "list", "look", "many",
-	"not", "out", "output", "print", "see", "show", "some", "such", "tell", "that", "the", "their", "them", "then", "there", "these", "this", "those", "what", "when", "where",
-	"whether", "which", "who", "why", "with", "you",
+	"after", "all", "and", "any", "are", "been", "before", "can", "could", "did", "does", "each", "find", "for", "from", "get", "give", "has", "have", "her", "how", "into", "its",
+	"lines", "list", "look", "many", "may", "might", "must", "not", "out", "output", "print", "see", "should", "show", "since", "some", "such", "tell", "that", "the", "their",
+	"them", "then", "there", "these", "this", "those", "was", "were", "what", "when", "where", "whether", "which", "who", "why", "will", "with", "would", "you",
 }
 
 // newWant returns what finds the words of text, or nil if it has none.
 func newWant(text string) *want {
-	var words []string
-	for _, w := range strings.Fields(strings.ToLower(text)) {
-		w = strings.Trim(w, `.,:;!?()[]{}<>"'`+"`")
-		if len(w) >= leastWant && !slices.Contains(fillers, w) && !slices.Contains(words, w) && len(words) < maxWant {
-			words = append(words, w)
+	w := &want{same: make(map[*template]int)}
+	t := *triggers
+	for _, word := range strings.Fields(strings.ToLower(text)) {
+		word = strings.Trim(word, `.,:;!?()[]{}<>"'`+"`")
+		stem := stemOf(word)
+		known := slices.ContainsFunc(w.words, func(x wantWord) bool { return x.stem == stem })
+		if len(stem) >= leastWant && !slices.Contains(fillers, word) && !known && len(w.words) < maxWant {
+			w.words = append(w.words, wantWord{stem: stem})
+			t.add(windows(stem), wantBit)
 		}
 	}
-	if len(words) == 0 {
+	if len(w.words) == 0 {
 		return nil
 	}
-	t := *triggers
-	for _, w := range words {
-		t.add(windows(w), wantBit)
+	w.triggers = &t
+	return w
+}
+
+// stemOf returns a word without the ending of a plural or of a verb, if enough is left.
+func stemOf(word string) string {
+	for _, ending := range []string{"ing", "ed", "s"} {
+		if stem, ok := strings.CutSuffix(word, ending); ok && len(stem) > leastWant && !strings.HasSuffix(stem, "s") {
+			return stem
+		}
 	}
-	return &want{words: words, triggers: &t, known: make(map[*template]bool)}
+	return word
 }
 
 // windows returns hints of four bytes for a word. A shorter one is only found after a
@@ -62,59 +98,111 @@ func windows(word string) (hints []string) {
 	return hints
 }
 
+// find returns which of the words a text has, and which of them stand alone there.
+func (w *want) find(text string) (hits, whole uint32) {
+	lower := strings.ToLower(text)
+	for i, word := range w.words {
+		for rest := lower; ; {
+			before, after, found := strings.Cut(rest, word.stem)
+			if !found {
+				break
+			}
+			hits |= 1 << i
+			if !endsInWord(before) && !beginsWithWord(after) {
+				whole |= 1 << i
+				break
+			}
+			rest = after
+		}
+	}
+	return hits, whole
+}
+
+func endsInWord(s string) bool     { return s != "" && inWord(s[len(s)-1]) }
+func beginsWithWord(s string) bool { return s != "" && inWord(s[0]) }
+
+// inWord reports whether a byte joins words to one name.
+func inWord(b byte) bool { return b == '-' || b == '_' || classes[b] != separator }
+
 // matches returns how many of the words a text has; nil has none.
-func (w *want) matches(text string) (n int) {
+func (w *want) matches(text string) int {
 	if w == nil {
 		return 0
 	}
-	lower := strings.ToLower(text)
-	for _, word := range w.words {
-		if strings.Contains(lower, word) {
-			n++
-		}
-	}
-	return n
+	hits, _ := w.find(text)
+	return bits.OnesCount32(hits)
 }
 
-// add stores a line if it has a word, one of each template.
+// add stores a line if it has a word.
 func (w *want) add(n int, text []byte, t *template, mask masker) {
-	if t != nil && w.known[t] || w.matches(string(text)) == 0 {
+	hits, whole := w.find(string(text))
+	if hits == 0 {
 		return
 	}
-	if t != nil {
-		w.known[t] = true
+	for i := range w.words {
+		w.words[i].count += int(hits >> i & 1)
 	}
-	l := line{n, mask.sample(text, loudSample)}
-	switch {
-	case len(w.first) < wantFirst:
-		w.first = append(w.first, l)
-	case len(w.last) < wantLast:
-		w.last = append(w.last, l)
-	default:
-		w.last[w.next] = l
-		w.next = (w.next + 1) % wantLast
+	if t != nil {
+		if w.same[t]++; w.same[t] > maxAlike {
+			return
+		}
+	}
+	w.lines = append(w.lines, wantedLine{line: line{n, mask.sample(text, loudSample)}, hits: hits, whole: whole, kind: t})
+	if len(w.lines) >= 2*maxWanted {
+		w.sort()
+		w.lines = w.lines[:maxWanted]
 	}
 }
 
-// pickWanted picks the lines that the caller looks for: those with most of the words
-// first, then in order.
+// sort puts the lines with the rarest and the most words first, and those of the same worth in
+// order.
+func (w *want) sort() {
+	most := 1
+	for _, word := range w.words {
+		most = max(most, word.count)
+	}
+	for n := range w.lines {
+		l := &w.lines[n]
+		l.worth = 0
+		for i, word := range w.words {
+			if l.hits>>i&1 == 1 {
+				rarity := 1 + bits.Len(uint(most)) - bits.Len(uint(word.count))
+				l.worth += rarity * (2 + int(l.whole>>i&1))
+			}
+		}
+	}
+	slices.SortFunc(w.lines, func(a, b wantedLine) int { return cmp.Or(b.worth-a.worth, a.n-b.n) })
+}
+
+// named returns the numbers of the lines that are worth at least half of the best one.
+func (w *want) named() (list []int) {
+	if w == nil {
+		return nil
+	}
+	w.sort()
+	for _, l := range w.lines[:min(len(w.lines), maxNamed)] {
+		if 2*l.worth >= w.lines[0].worth {
+			list = append(list, l.n)
+		}
+	}
+	return list
+}
+
+// pickWanted picks the lines that the caller looks for, the best first. The first of more lines
+// of one kind than were collected says how many they are.
 func (s *Summarizer) pickWanted(p *picker) {
 	if s.want == nil {
 		return
 	}
-	list := slices.Concat(s.want.first, s.want.last)
-	slices.SortStableFunc(list, func(a, b line) int {
-		if d := s.want.matches(b.text) - s.want.matches(a.text); d != 0 {
-			return d
-		}
-		return a.n - b.n
-	})
-	for _, l := range list {
+	s.want.sort()
+	told := map[*template]bool{}
+	for _, l := range s.want.lines {
 		note := ""
-		if t := s.seen.of(l.text); t != nil {
+		if t := l.kind; t != nil && s.want.same[t] > maxAlike && !told[t] {
+			told[t] = true
 			note = repeated(t.count, l.n, t.last)
 		}
-		p.pick(l, note)
+		p.pick(l.line, note)
 	}
 }
 
