@@ -37,7 +37,6 @@ func TestRepliesMatchTheSnapshots(t *testing.T) {
 		"background":      `{"cmd":"sleep 60","background":true}`,
 		"leftover":        `{"cmd":"sleep 60 >/dev/null 2>&1 & until read -r name </proc/$!/comm; [ $name = sleep ]; do :; done; echo hi"}`,
 		"secrets":         `{"cmd":"echo TOKEN=` + token + `; echo ` + setting + ` >&2; exit 1"}`,
-		"wrong-argument":  `{"cmd":"ls","zebra":1}`,
 		"no-such-box":     `{"cmd":"ls","containerId":"b-none"}`,
 		"control-strings": `{"cmd":"printf '\\033[31mred\\033[0m\\n'"}`,
 	} {
