@@ -79,11 +79,11 @@ func TestExcerptShowsFailuresWithTheirNeighbours(t *testing.T) {
 	if d := cmp.Diff(wantErr, stderr.Text); d != "" {
 		t.Error(d)
 	}
-	want := steps(1, 21) + "[… lines 22-995 left out …]\n" + steps(996, 1000) + steps(1004, 1011) + "[… lines 1012-2937 left out …]\n" + steps(2938, 3000)
+	want := steps(1, 15) + "[… lines 16-990 left out …]\n" + steps(991, 1000) + steps(1004, 1031) + "[… lines 1032-2956 left out …]\n" + steps(2957, 3000)
 	if d := cmp.Diff(want, stdout.Text); d != "" {
 		t.Error(d)
 	}
-	if stdout.FirstOmitted != 22 || stdout.OmittedLines != 974+1926 || stdout.OmittedBytes != 40*stdout.OmittedLines || stderr.OmittedBytes != 0 {
+	if stdout.FirstOmitted != 16 || stdout.OmittedLines != 975+1925 || stdout.OmittedBytes != 40*stdout.OmittedLines || stderr.OmittedBytes != 0 {
 		t.Errorf("%+v, %+v", stdout, stderr)
 	}
 }

@@ -38,12 +38,12 @@ func TestCutShowsHeadAndTailWithinLimits(t *testing.T) {
 			Excerpt{Text: numbered(1, 5), Bytes: 50, Lines: 5}},
 		"head and tail on line borders": {keeperOf(100, numbered(1, 1000)), keeperOf(100), Excerpt{
 			Text:  numbered(1, 2) + "[… 992 lines, 9,920 bytes left out …]\n" + numbered(995, 1000),
-			Bytes: 10000, Lines: 1000, OmittedBytes: 9920, OmittedLines: 992,
+			Bytes: 10000, Lines: 1000, OmittedBytes: 9920, OmittedLines: 992, FirstOmitted: 3,
 		}},
 		"the small one is whole": {keeperOf(100, "only\n"), keeperOf(100, numbered(1, 1000)), Excerpt{Text: "only\n", Bytes: 5, Lines: 1}},
 		"one long line": {keeperOf(100, strings.Repeat("x", 1000)), keeperOf(100), Excerpt{
 			Text:  strings.Repeat("x", 20) + "\n[… 0 lines, 920 bytes left out …]\n" + strings.Repeat("x", 60),
-			Bytes: 1000, Lines: 1, OmittedBytes: 920,
+			Bytes: 1000, Lines: 1, OmittedBytes: 920, FirstOmitted: 1,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
