@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -26,6 +27,9 @@ const (
 	// pageBytes bounds the text of a page, with its line numbers. A page of this size fits
 	// into maxResult as text and as JSON, even if every byte must be escaped.
 	pageBytes = 16_000
+
+	// minBytes is the size of the largest character. A smaller part of a line might show none.
+	minBytes = utf8.UTFMax
 
 	// maxContext is more lines than a reader needs around a match.
 	maxContext = 100
@@ -53,7 +57,7 @@ func (s *Set) logsTool() mcp.Tool {
 			"fromLine":{"type":"integer","minimum":1},
 			"fromByte":{"type":"integer","minimum":0,"description":"skip so many bytes of fromLine"},
 			"lines":{"type":"integer","minimum":1,"maximum":%[1]d,"description":"default %[2]d"},
-			"bytes":{"type":"integer","minimum":1,"maximum":%[5]d},
+			"bytes":{"type":"integer","minimum":%[7]d,"maximum":%[5]d},
 			"tail":{"type":"integer","minimum":1,"maximum":%[1]d,"description":"the last so many"},
 			"grep":{"type":"string","description":"RE2"},
 			"context":{"type":"integer","minimum":0,"maximum":%[3]d,"description":"lines around matches"},
@@ -61,7 +65,7 @@ func (s *Set) logsTool() mcp.Tool {
 			"until":{"enum":["end"],"description":"wait for its end"},
 			"waitSeconds":{"type":"number","minimum":0,"maximum":%[4]v,"description":"default 0, with until %[6]v"}
 			},"required":["execId"],"additionalProperties":false}`,
-			maxPage, pageLines, maxContext, maxWait.Seconds(), pageBytes, s.wait().Seconds())),
+			maxPage, pageLines, maxContext, maxWait.Seconds(), pageBytes, s.wait().Seconds(), minBytes)),
 		RawOutputSchema: json.RawMessage(logsOutput),
 		Annotations:     readOnlyHints("Read output"),
 		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult}},
@@ -94,7 +98,7 @@ func (a *logsArgs) check() error {
 		least, most int
 	}{
 		{"fromLine", a.fromLine, 1, math.MaxInt32}, {"fromByte", a.fromByte, 0, math.MaxInt32}, {"lines", a.lines, 1, maxPage},
-		{"bytes", a.bytes, 1, pageBytes}, {"tail", a.tail, 1, maxPage}, {"context", a.context, 0, maxContext},
+		{"bytes", a.bytes, minBytes, pageBytes}, {"tail", a.tail, 1, maxPage}, {"context", a.context, 0, maxContext},
 	} {
 		if n.value != nil && (*n.value < n.least || *n.value > n.most) {
 			return invalid("", "%s must be between %d and %d, got %d", n.name, n.least, n.most, *n.value)
@@ -345,11 +349,15 @@ func cutHint(v sandbox.Lines, q sandbox.LineQuery) []string {
 	if len(cut) > 1 {
 		more = ", as are other lines"
 	}
+	searchOn := ""
+	if l.Match && q.Match != nil && from > 0 {
+		searchOn = "; with grep, it finds the next match"
+	}
 	call := fmt.Sprintf(`logs {"execId": %q, "fromLine": %d, "fromByte": %d, "lines": 1}`, v.Record.ID, l.Number, from)
 	if q.Stream != 0 {
 		call = strings.TrimSuffix(call, "}") + fmt.Sprintf(`, "stream": %q}`, streamName(q.Stream))
 	}
-	return []string{fmt.Sprintf("Line %d is cut%s: bytes %s to %s of %s are shown. %s with %s.", l.Number, more, thousands(l.Skipped), thousands(end), thousands(l.Size), verb, call)}
+	return []string{fmt.Sprintf("Line %d is cut%s: bytes %s to %s of %s are shown. %s with %s%s.", l.Number, more, thousands(l.Skipped), thousands(end), thousands(l.Size), verb, call, searchOn)}
 }
 
 // thousands renders a number for people.

@@ -3,8 +3,10 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +80,7 @@ func TestLongLinesAreSearchedAndReadToTheirEnd(t *testing.T) {
 	id := execID(t, c, `{"cmd":"echo first; head -c 300000 /dev/zero | tr '\\0' x; printf NEEDLE; head -c 30000 /dev/zero | tr '\\0' y; echo; echo last"}`)
 	found := logsOf(t, c, id, `,"grep":"NEEDLE"`)
 	found.has(t, map[string]any{"matches": 1, "next": nil})
-	found.says(t, "1 match in 3 lines\n", "xxNEEDLEyy", "Line 2 is cut: bytes 299,500 to 301,500 of 330,006 are shown. Read on in it with logs {")
+	found.says(t, `"lines": 1}; with grep, it finds the next match.`, "1 match in 3 lines\n", "xxNEEDLEyy", "Line 2 is cut: bytes 299,500 to 301,500 of 330,006 are shown. Read on in it with logs {")
 	logsOf(t, c, id, `,"grep":"xNEEDLEy+$"`).has(t, map[string]any{"matches": 1})
 	logsOf(t, c, id, `,"grep":"NEEDLE","fromLine":2,"fromByte":300001`).says(t, "no match from byte 300,001 of line 2 on in 3 lines\n")
 	logsOf(t, c, id, `,"grep":"^y","fromLine":2,"fromByte":300006`).has(t, map[string]any{"matches": 0})
@@ -106,6 +108,21 @@ func TestLongLinesAreSearchedAndReadToTheirEnd(t *testing.T) {
 	}
 	a := logsOf(t, c, id, `,"fromLine":2,"fromByte":299998,"bytes":10,"lines":1`)
 	a.has(t, map[string]any{"text": "2: [… 299,998 bytes] xxNEEDLEyy [… 29,998 bytes]\n", "next": 3})
+}
+
+// TestPartsOfALineGoForward: wherever the characters begin.
+func TestPartsOfALineGoForward(t *testing.T) {
+	c := connect(t, newSet(t))
+	id := execID(t, c, `{"cmd":"printf 'a\\360\\237\\230\\200é漢b\\377\\377\\377\\377\\377c\\n'"}`)
+	for from := range 18 {
+		a := logsOf(t, c, id, fmt.Sprintf(`,"fromLine":1,"fromByte":%d,"bytes":4,"lines":1`, from))
+		hint, _ := a.fields["hint"].(string)
+		_, next, cut := strings.Cut(hint, `"fromByte": `)
+		next, _, _ = strings.Cut(next, ",")
+		if n, err := strconv.Atoi(next); cut && (err != nil || n <= from) {
+			t.Errorf("from %d: %s", from, a.text)
+		}
+	}
 }
 
 // TestMatchesAreCounted: also those that a page has no room for.
@@ -167,7 +184,7 @@ func TestLogsErrorsSayWhatToTry(t *testing.T) {
 		`{"execId":"e","tail":2,"lines":3}`:     "tail must not be given together with",
 		`{"execId":"e","context":2}`:            "context needs grep",
 		`{"execId":"e","fromByte":2}`:           "fromByte skips bytes of one line, and needs fromLine",
-		`{"execId":"e","fromLine":1,"bytes":0}`: "bytes must be between 1 and 16000, got 0",
+		`{"execId":"e","fromLine":1,"bytes":0}`: "bytes must be between 4 and 16000, got 0",
 		`{"execId":"e","until":"match"}`:        `until must be "end", got "match"`,
 		`{"execId":"e","stream":"both"}`:        `stream must be "stdout" or "stderr", got "both"`,
 		`{"execId":"e","grep":"(?<=a)b"}`:       "the pattern in grep is not a valid regular expression",
