@@ -62,6 +62,27 @@ func TestWantedLinesRankFirst(t *testing.T) {
 	long.says(t, "want has 101 characters, more than the 100 allowed")
 }
 
+// TestFailureInALongOutputIsShown: with the lines around it, so that no call of logs is needed, and
+// the hint names the first line that is not shown.
+func TestFailureInALongOutputIsShown(t *testing.T) {
+	c := connect(t, newSet(t))
+	a := callTool(t, c, "exec", `{"cmd":"seq -f 'step %.0f' 2000; echo '--- FAIL: TestSum (0.00s)'; echo '    sum_test.go:12: got 4, want 5'; echo '[… lines 1-9999 left out …]'; seq -f 'more %.0f' 2000; exit 1"}`)
+	shown := a.fields["stdout"].(string)
+	m := regexp.MustCompile(`\n(step (\d+))\n\[… lines (\d+)-1990 left out …\]\nstep 1991\n`).FindStringSubmatch(shown)
+	if m == nil {
+		t.Fatal(shown)
+	}
+	last, _ := strconv.Atoi(m[2])
+	if m[3] != strconv.Itoa(last+1) {
+		t.Errorf("line %d is shown, and the mark begins with line %s", last, m[3])
+	}
+	a.says(t, fmt.Sprintf(`Read the rest with logs {"execId": %q, "fromLine": %d}`, a.fields["execId"], last+1),
+		"\nstep 2000\n--- FAIL: TestSum (0.00s)\n    sum_test.go:12: got 4, want 5\n\\[… lines 1-9999 left out …]\nmore 1\n")
+	if lines := strings.Count(shown, "\n"); a.fields["omittedLines"] != float64(4003-(lines-strings.Count("\n"+shown, "\n[…"))) {
+		t.Errorf("%v lines left out, %d shown", a.fields["omittedLines"], lines)
+	}
+}
+
 func TestOnlyLongFinishedOutputIsSummarized(t *testing.T) {
 	set := newSet(t)
 	c := connect(t, set)

@@ -39,7 +39,7 @@ const (
 	defaultMaxBytes = 100_000
 
 	// defaultWhole and defaultCut: an output of up to defaultWhole bytes is shown
-	// whole, else defaultCut bytes of its head and tail.
+	// whole, else defaultCut bytes of it, or up to defaultWhole if its failures need them.
 	defaultWhole = 8000
 	defaultCut   = 4000
 )
@@ -52,7 +52,7 @@ type Set struct {
 	NoWait   func(ctx context.Context) bool          // reports whether a call must not wait for its command; nil: every call may
 	Wait     time.Duration                           // how long exec waits by default; 0: 45 s
 	Timeout  time.Duration                           // after which a command is killed by default; 0: 600 s
-	Limits   excerpt.Limits                          // how much output a result shows by default; 0: 8000 whole, else 4000
+	Limits   excerpt.Limits                          // how much output a result shows by default; 0: 8000 whole, else about 4000
 	MaxBytes int                                     // how much output a call may request; 0: 100,000
 	Model    Model                                   // summarises instead of the built-in summariser; nil: none
 	Sampler  Sampler                                 // summarises by the model of the calling client; nil: none

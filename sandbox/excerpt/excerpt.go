@@ -3,9 +3,12 @@
 // output, else its head and tail on line borders, with exact counts of the omitted
 // bytes and lines.
 //
+// Where a log has the whole output, it chooses passages of the log instead: what is near
+// the lines of failures, and both ends.
+//
 // It stores raw bytes and returns text: valid UTF-8 without control characters, which
 // is safe in a terminal, a log viewer and JSON. It does not decide which lines
-// matter, and it does not store the whole output; the raw log does.
+// matter, and it neither stores nor reads the whole output; the raw log has it.
 //
 // A progress bar that is drawn a thousand times in one line would fill the excerpt.
 // So text that a line overwrites is removed when it is written, before any cut, and
@@ -137,7 +140,7 @@ func (k *Keeper) end() []byte {
 // Limits bounds what a reader is shown.
 type Limits struct {
 	Whole int // if both streams together have at most this many bytes, all is shown
-	Cut   int // else this many bytes of both together are shown
+	Cut   int // else this many bytes of both together are shown; Choose shows more if need be
 }
 
 // An Excerpt is the shown part of one stream.

@@ -66,7 +66,7 @@ type settings struct {
 
 	Output struct {
 		Whole   size `toml:"whole" default:"8000" help:"up to this size a reply shows all output of a command; of longer output it shows a summary and an excerpt"`
-		Excerpt size `toml:"excerpt" default:"4000" help:"size of the excerpt of longer output"`
+		Excerpt size `toml:"excerpt" default:"4000" help:"size of the excerpt of longer output; it grows up to whole if failures need that, or if nearly all is then shown"`
 		Max     size `toml:"max" default:"100000" help:"maximum size of the output that a call may request with maxBytes"`
 	} `toml:"output"`
 
