@@ -117,13 +117,15 @@ func (s *Summarizer) candidates() []candidate {
 	var list []candidate
 	uniform := s.seen.forms.uniform()
 	for _, t := range s.samples() {
-		c := candidate{line: line{t.first, t.sample}, count: t.count, last: t.last, final: string(t.final), odd: uniform && s.seen.forms.rare(t.form)}
-		c.kind, c.worth = weigh(t.sample)
+		c := candidate{line: line{t.first, t.sample}, count: t.count, last: t.last, final: string(t.final), odd: uniform && t.form.rare()}
+		if c.kind, c.worth = weigh(t.sample); c.kind == tally && t.form.common() {
+			c.kind, c.worth = plainLine, 0 // one of many
+		}
 		list = append(list, c)
 	}
 	for n := s.tail.from(); n <= s.tail.last; n++ {
 		l, _ := s.tail.at(n)
-		if t := s.seen.of(l.text); t != nil && (t.first == n || t.count > 3) {
+		if t := s.seen.of(l.text); t != nil && (t.first == n || t.count > 3 || t.form.common()) {
 			continue
 		}
 		if k, worth := weigh(l.text); k == tally {
@@ -166,7 +168,7 @@ func (t templates) odd(list []*template) []*template {
 	}
 	var rare []*template
 	for _, e := range list {
-		if t.forms.rare(e.form) && !slices.Contains(ends, e) {
+		if e.form.rare() && !slices.Contains(ends, e) {
 			rare = append(rare, e)
 		}
 	}
@@ -224,32 +226,52 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		}
 		list = append(list, f)
 	}
+	for _, f := range list {
+		f.severity = f.stated()
+	}
+	rank(list)
+	list = spread(list)
 	for i, f := range list {
 		if i < mostAround {
-			parts, rated := s.around(f.parts[0].line)
-			f.complete(parts, known)
-			if title := f.parts[0].text; lintStyle().MatchString(title) {
-				rated = suspect
-			} else if rated == harmless {
-				rated = max(f.severity, severityOf(strings.ToLower(title)))
-			}
-			f.severity = rated
+			s.complete(f, known)
 		}
 		slices.SortStableFunc(f.parts, func(a, b piece) int { return cmp.Compare(a.role, b.role) })
 	}
 	slices.SortStableFunc(list, func(a, b *failure) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.severity, a.severity), cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(a.first, b.first))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.severity, a.severity))
 	})
-	s.ranked = spread(list)
+	s.ranked = list
 	s.wantedFirst(s.ranked)
 	return s.ranked
 }
 
-// mostAround bounds the failures that are completed by the lines around them.
-const mostAround = 200
+// rank sorts failures by importance: by weight, then severe ones first, then rare ones,
+// then in order.
+func rank(list []*failure) {
+	slices.SortStableFunc(list, func(a, b *failure) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.severity, a.severity), cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(a.first, b.first))
+	})
+}
 
-// complete adds the parts that no rule found.
-func (f *failure) complete(parts []piece, known map[int]bool) {
+// stated returns the severity by the words of a failure's title.
+func (f *failure) stated() severity {
+	title := f.parts[0].text
+	if lintStyle().MatchString(title) {
+		return suspect
+	}
+	return max(f.severity, severityOf(strings.ToLower(title)))
+}
+
+// mostAround bounds the failures that are completed by the lines around them.
+const mostAround = 80
+
+// complete adds the parts of a failure that no rule found, and the severity that a line
+// below the title states. known are the lines of all failures.
+func (s *Summarizer) complete(f *failure, known map[int]bool) {
+	parts, rated := s.around(f.parts[0].line)
+	if rated != harmless {
+		f.severity = rated
+	}
 	var has [again + 1]bool
 	for _, p := range f.parts {
 		has[p.role] = true
@@ -307,7 +329,7 @@ func (s *Summarizer) pickFailures(p *picker, list []*failure) {
 	s.pickRounds(p, list[strong:])
 	s.pickParts(p, list, aside, aside)
 	s.pickParts(p, list, again, again)
-	if s.finder.before.n > 0 && worded().MatchString(s.finder.before.text) {
+	if k, _ := weigh(s.finder.before.text); k != noise {
 		p.pick(s.finder.before, "")
 	}
 }

@@ -15,11 +15,14 @@ const (
 	// manyTemplates is the number of templates from which on most are of one form.
 	manyTemplates = 100
 	rareForm      = 2  // templates of a rare form
+	commonForm    = 30 // and of a common one, at least
 	formPart      = 96 // bytes of a line that make its form
 )
 
-// add counts a template and returns its form, or nil if there are too many forms.
-func (f forms) add(hash uint64) *form {
+// add counts a template by its first line and returns its form, or nil if there are
+// too many forms.
+func (f forms) add(text []byte) *form {
+	hash := formHash(text)
 	e := f[hash]
 	if e == nil {
 		if len(f) >= maxForms {
@@ -42,8 +45,12 @@ func (f forms) uniform() bool {
 	return all >= manyTemplates && 2*most >= all
 }
 
-// rare reports whether hardly any template has a form.
-func (f forms) rare(hash uint64) bool { e := f[hash]; return e != nil && e.templates <= rareForm }
+// rare reports whether hardly any template has the form.
+func (f *form) rare() bool { return f != nil && f.templates <= rareForm }
+
+// common reports whether so many templates have the form that none of them is a result
+// of the whole.
+func (f *form) common() bool { return f != nil && f.templates > commonForm }
 
 // formHash is a hash of the punctuation of a line, in which each word is one sign.
 func formHash(text []byte) uint64 {

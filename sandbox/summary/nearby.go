@@ -22,7 +22,7 @@ const (
 )
 
 // add stores a line if it is close to a title. tail has the lines before it.
-func (b *nearby) add(n int, text []byte, opens bool, tail *ring, mask masker) {
+func (b *nearby) add(n int, text []byte, t *template, opens bool, tail *ring, mask masker) {
 	if opens {
 		b.left = nearReach + 1
 		b.head(n, text, tail, mask)
@@ -31,7 +31,12 @@ func (b *nearby) add(n int, text []byte, opens bool, tail *ring, mask masker) {
 		return
 	}
 	b.left--
-	l := line{n, mask.sample(text, nearLine)}
+	l := line{n: n}
+	if t != nil && t.first == n {
+		l.text = t.sample
+	} else {
+		l.text = mask.sample(text, nearLine)
+	}
 	switch {
 	case len(b.first) < nearFirst:
 		b.first = append(b.first, l)

@@ -172,7 +172,7 @@ func (s *Summarizer) readLine(text []byte) {
 	if wanted {
 		s.want.add(s.lines, text, t, s.mask)
 	}
-	s.nearby.add(s.lines, text, set.troubled() && t != nil && t.first == s.lines, &s.tail, s.mask)
+	s.nearby.add(s.lines, text, t, set.troubled() && t != nil && t.first == s.lines, &s.tail, s.mask)
 	s.tail.add(s.lines, text)
 	s.list.add(s.lines, text)
 	s.same.known = !wanted && !set.any() && s.finder.open == nil && s.nearby.left == 0 && s.key.left == 0 && len(text) == len(whole) && len(s.head) == headLines
@@ -232,7 +232,7 @@ func (s *Summarizer) count(n int) {
 	if t := s.same.template; t != nil && n > 0 {
 		t.count += n
 		t.last = s.lines
-		if len(t.final) == 0 {
+		if len(t.final) == 0 && t.hits == 0 {
 			t.setFinal(s.same.line)
 		}
 		if s.same.loud {

@@ -92,6 +92,9 @@ func TestSummaryIsBoundedAndVerbatim(t *testing.T) {
 			checkPromises(t, c.output, budget, c.exit, 777)
 		}
 	}
+	for _, c := range loadCases(t, "dev2") {
+		checkPromises(t, c.output, 0, c.exit, 4999)
+	}
 }
 
 // checkPromises writes an output at once and in pieces.

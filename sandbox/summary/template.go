@@ -13,7 +13,7 @@ type template struct {
 	first, last int    // line numbers
 	sample      string // the first line
 	final       []byte // the last line, if there are several and it is short
-	form        uint64
+	form        *form  // nil: there are too many
 }
 
 // templates counts lines by template. The number of templates is bounded: later ones
@@ -40,17 +40,20 @@ func (t templates) add(n int, text []byte, loud bool) *template {
 	hash := templateHash(text)
 	e := t.table[hash]
 	if e == nil {
-		form := formHash(text)
-		f := t.forms.add(form)
-		if len(t.table) >= maxQuiet && (!loud || len(t.table) >= maxLoud) {
+		full := len(t.table) >= maxQuiet && (!loud || len(t.table) >= maxLoud)
+		var f *form
+		if !full || !loud { // rules read the loud ones
+			f = t.forms.add(text)
+		}
+		if full {
 			if f != nil && f.templates == 1 { // nothing like it so far
-				f.only = &template{count: 1, first: n, last: n, sample: t.sampleOf(text, loud), form: form}
+				f.only = &template{count: 1, first: n, last: n, sample: t.sampleOf(text, loud), form: f}
 			}
 			return nil
 		}
-		e = &template{first: n, sample: t.sampleOf(text, loud), form: form}
+		e = &template{first: n, sample: t.sampleOf(text, loud), form: f}
 		t.table[hash] = e
-	} else {
+	} else if e.hits == 0 {
 		e.setFinal(text)
 	}
 	e.count++

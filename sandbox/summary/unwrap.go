@@ -1,8 +1,8 @@
 package summary
 
 import (
+	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,6 +12,9 @@ import (
 // clock, the name of a host or container, an envelope of JSON.
 func unwrapped(text string) string {
 	for range maxWraps {
+		if !mayWrap(text) {
+			break
+		}
 		n := len(wrapPrefix().FindString(text))
 		if n == 0 {
 			break
@@ -22,6 +25,21 @@ func unwrapped(text string) string {
 		return members(text)
 	}
 	return text
+}
+
+// mayWrap reports whether a line may begin with a prefix, much faster than the regexp.
+func mayWrap(text string) bool {
+	if text == "" {
+		return false
+	}
+	head := text[:min(len(text), 64)]
+	switch b := text[0]; {
+	case b == '#' || b == '[' || b >= utf8.RuneSelf || classes[b] == digit:
+		return true
+	case classes[b] == separator && b != '@' && b != '.' && b != '_' && b != '-':
+		return false
+	}
+	return strings.Contains(head, " | ") || strings.Count(head, ":") >= 2
 }
 
 // maxWraps is the number of nested prefixes: compose adds one to a line that a service
@@ -174,26 +192,16 @@ func valueEnd(text string) int {
 }
 
 // decoded returns the text of a string of JSON as one line: what is not printable in
-// it becomes a blank.
+// it becomes a blank. Of one that is not valid it returns the source.
 func decoded(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}
-	var b strings.Builder
-	for s != "" {
-		r, _, tail, err := strconv.UnquoteChar(s, '"')
-		if err != nil { // JSON also knows \/
-			r, tail = rune(s[0]), s[1:]
-			if r >= utf8.RuneSelf {
-				var n int
-				r, n = utf8.DecodeRuneInString(s)
-				tail = s[n:]
-			}
-		}
-		s = tail
-		b.WriteRune(r)
+	var text string
+	if json.Unmarshal([]byte(`"`+s+`"`), &text) != nil {
+		return s
 	}
-	return strings.Map(printed, colours().ReplaceAllString(b.String(), ""))
+	return strings.Map(printed, colours().ReplaceAllString(text, ""))
 }
 
 var colours = re(`\x1b\[[0-9;:?]*[ -/]*[@-~]`)

@@ -24,6 +24,9 @@ func weigh(text string) (kind, int) {
 	level, info := levelOf(text, strings.ToLower(text)), quietLevel.in(text, strings.ToLower(text)) // the prefix may say it
 	text = unwrapped(text)
 	lower := strings.ToLower(text)
+	if level == plainLine && !info {
+		level = levelOf(text, lower)
+	}
 	if !worded().MatchString(text) || isNoise(text, lower) || libraryFrame(text) {
 		return noise, 0
 	}

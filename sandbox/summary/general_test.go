@@ -1,0 +1,98 @@
+package summary
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// The formats of these tools are made up, so no rule knows them.
+func TestUnknownToolsAreUnderstood(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit  int
+		parts []func(io.Writer)
+		want  []string
+		not   []string
+	}{
+		"the message is below the title": {1, parts(progress(300), lines("<<!>> FAILED suite seven", "    the ledger does not balance", "    wanted: 19", "    got: 7", "    at books/seven.zz:41"), progress(300)),
+			[]string{"the ledger does not balance", "wanted: 19", "got: 7", "books/seven.zz:41"}, nil},
+		"the values are below their labels": {1, parts(progress(90), lines("check seven failed:", "  Expected", "      <int>: 19", "  to equal", "      <int>: 7"), progress(90)),
+			[]string{"<int>: 19", "<int>: 7"}, nil},
+		"the file is a heading above": {1, parts(progress(90), lines("style/checkout.zz", "  12:3  ✖  no such property", ""), progress(90)),
+			[]string{"style/checkout.zz", "no such property"}, nil},
+		"exit 0 with failures": {0, parts(progress(400), lines("2026-11-20 10:00:01 ERROR receipt 8812 could not be sent", "Traceback (most recent call last):", `  File "/app/mail.py", line 61, in send`, "SMTPError: bad credentials"), progress(400)),
+			[]string{"receipt 8812", "mail.py\", line 61", "bad credentials"}, nil},
+		"more than four errors in a log": {0, parts(progress(100), lines("10:00:01 ERROR disk is full", "10:00:02 ERROR queue is gone", "10:00:03 ERROR mail bounced", "10:00:04 ERROR cart lost", "10:00:05 ERROR token expired", "10:00:06 ERROR stock negative"), progress(100)),
+			[]string{"disk is full", "queue is gone", "mail bounced", "cart lost", "token expired", "stock negative"}, nil},
+		"one line unlike all others": {0, parts(tenants(200), lines("[201/400] moving tenant acme-eu ... left out: its column has another type, see ticket 7"), tenants(200)),
+			[]string{"acme-eu"}, nil},
+		"the last of a progress": {1, parts(progress(77), lines("thing 5 failed: no disk")),
+			[]string{"step 77 of very many", "no disk"}, []string{"step 1 of"}},
+		"a high severity first": {1, parts(findings(60, "low"), lines("Issue: the password is in the code", "   Severity: HIGH", "   Location: auth.zz:3", ""), findings(60, "low")),
+			[]string{"the password is in the code", "auth.zz:3"}, nil},
+		"an error before advice": {1, parts(progress(90), lines("error: cannot reach the registry, did you mean --offline?"), progress(90)),
+			[]string{"cannot reach the registry"}, nil},
+		"counters at zero": {1, parts(func(w io.Writer) {
+			for i := range 60 {
+				fmt.Fprintf(w, "%s_error_total:0\n%s_failures=0\n", letters[i%26], letters[i%26])
+			}
+		}, lines("out of memory at shelf 7"), progress(60)), []string{"out of memory at shelf 7"}, []string{"_error_total:0\n2"}},
+		"both ends of a long line": {1, parts(progress(90), lines("error: the value "+strings.Repeat("is much too long ", 40)+"[rule-of-length]"), progress(90)),
+			[]string{"error: the value", "[rule-of-length]"}, nil},
+		"tracebacks apart": {1, parts(traceback("KeyError: 'sku'", 11), progress(90), traceback("ValueError: not a number", 22), progress(90)),
+			[]string{"KeyError: 'sku'", "line 11", "ValueError: not a number", "line 22"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Options{})
+			for _, write := range c.parts {
+				write(s)
+			}
+			text := s.Summary(Exit{Code: c.exit})
+			for _, part := range c.want {
+				if !strings.Contains(text, part) {
+					t.Errorf("%q is missing in:\n%s", part, text)
+				}
+			}
+			for _, part := range c.not {
+				if strings.Contains(text, part) {
+					t.Errorf("%q should not be in:\n%s", part, text)
+				}
+			}
+		})
+	}
+}
+
+func parts(list ...func(io.Writer)) []func(io.Writer) { return list }
+
+func lines(list ...string) func(io.Writer) {
+	return func(w io.Writer) { io.WriteString(w, strings.Join(list, "\n")+"\n") }
+}
+
+func progress(n int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "step %d of very many\n", i+1)
+		}
+	}
+}
+
+func tenants(n int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "[%d/400] moving tenant %s-%s ... ok (0 errors, %d rows)\n", i, letters[i%26], letters[i/26], i%9)
+		}
+	}
+}
+
+func findings(n int, severity string) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "Issue: the name %s is too short\n   Severity: %s\n   Location: %s.zz:%d\n\n", letters[i%26], severity, letters[i%26], i)
+		}
+	}
+}
+
+func traceback(message string, n int) func(io.Writer) {
+	return lines("Traceback (most recent call last):", fmt.Sprintf(`  File "/app/run.py", line %d, in go`, n), "    go()", message)
+}
