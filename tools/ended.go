@@ -68,7 +68,7 @@ func (s *Set) informed(list []mcpserver.ServerTool) []mcpserver.ServerTool {
 			}
 			owner := s.owner(ctx)
 			s.told.saw(owner, res.StructuredContent)
-			n.Note, n.Ended = s.Manager.Mask(strings.Join(notes, "; ")), s.ended(owner)
+			n.Note, n.Ended = s.Manager.Mask(strings.Join(notes, "; ")), s.ended(owner, execOf(res.StructuredContent))
 			if lines := n.newsLines(); lines != "" {
 				addNews(res, with(n), lines)
 			}
@@ -76,6 +76,17 @@ func (s *Set) informed(list []mcpserver.ServerTool) []mcpserver.ServerTool {
 		}
 	}
 	return list
+}
+
+// execOf returns the id of the command that a result is about, "" for other results.
+func execOf(result any) string {
+	switch r := result.(type) {
+	case ExecResult:
+		return r.ExecID
+	case logsResult:
+		return r.execID
+	}
+	return ""
 }
 
 // addNews puts news into both forms of a result.
@@ -249,8 +260,9 @@ func (m *sessions) saw(owner sandbox.Owner, result any) {
 	t.running = slices.DeleteFunc(t.running, seen)
 }
 
-// claimEnded returns the followed commands that have ended, once.
-func (m *sessions) claimEnded(owner sandbox.Owner, record func(id string) (sandbox.Record, error)) (list []sandbox.Record) {
+// claimEnded returns the followed commands that have ended, once, without the one that the reply
+// is about: it would say two things of it.
+func (m *sessions) claimEnded(owner sandbox.Owner, but string, record func(id string) (sandbox.Record, error)) (list []sandbox.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.of[owner]
@@ -258,6 +270,9 @@ func (m *sessions) claimEnded(owner sandbox.Owner, record func(id string) (sandb
 		return nil
 	}
 	t.running = slices.DeleteFunc(t.running, func(f followed) bool {
+		if f.id == but {
+			return false
+		}
 		select {
 		case <-f.done:
 		default:
@@ -275,10 +290,11 @@ func (m *sessions) claimEnded(owner sandbox.Owner, record func(id string) (sandb
 	return list
 }
 
-// ended describes the commands of an owner that have ended since a reply called them running. A
+// ended describes the commands of an owner that have ended since a reply called them running, but
+// not the one that the reply is about. A
 // command is described once, and not if the owner has seen its end.
-func (s *Set) ended(owner sandbox.Owner) (lines []string) {
-	list := s.told.claimEnded(owner, func(id string) (sandbox.Record, error) { return s.Manager.Record(owner, id) })
+func (s *Set) ended(owner sandbox.Owner, but string) (lines []string) {
+	list := s.told.claimEnded(owner, but, func(id string) (sandbox.Record, error) { return s.Manager.Record(owner, id) })
 	for _, r := range list[:min(len(list), maxEnded)] {
 		lines = append(lines, fmt.Sprintf("%s %s · %s", r.ID, ending(r.Exit.Status, exitCode(r.Exit), r.Exit.Signal), oneLine(r.Cmd, 60)))
 	}

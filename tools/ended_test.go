@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,14 +112,20 @@ func TestEndIsToldToItsOwner(t *testing.T) {
 		run.CloseInput()
 		<-run.Done()
 	}
-	if got := s.ended(two); got != nil {
+	all := slices.Clone(s.told.of[one].running)
+	if got := s.ended(two, ""); got != nil {
 		t.Errorf("another session is told %q", got)
 	}
-	got := s.ended(one)
+	first := s.told.of[one].running[0].id
+	if got := s.ended(one, first); len(got) != maxEnded+1 || got[maxEnded] != "and 2 more" || strings.Contains(got[0], first) {
+		t.Errorf("the reply about %s: %q", first, got)
+	}
+	s.told.of[one].running = append(s.told.of[one].running, all[1:]...)
+	got := s.ended(one, "")
 	if len(got) != maxEnded+1 || got[maxEnded] != "and 3 more" || !strings.Contains(got[0], " exit 1 · read x") {
 		t.Errorf("%q", got)
 	}
-	if again := s.ended(one); again != nil {
+	if again := s.ended(one, ""); again != nil {
 		t.Errorf("told again: %q", again)
 	}
 }
