@@ -204,7 +204,7 @@ func (s printedStream) skip(mark []string, at int, name string) int {
 func TestExcerptIsTheOutputWithItsGaps(t *testing.T) {
 	parts := []string{"word ", "another ", "é漢字", ".\n", "end\n", "line\n", "a longer line of some text\n", strings.Repeat("x", 700), "\tone\ntwo\n"}
 	gaps := 0
-	for seed := range uint64(40) {
+	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var pieces []piece
 		other := r.IntN(20)
@@ -270,7 +270,7 @@ func TestExcerptIsTheOutputWithItsGaps(t *testing.T) {
 			}
 		}
 	}
-	if gaps < 40 {
+	if gaps < 25 {
 		t.Errorf("only %d gaps were checked", gaps)
 	}
 }
@@ -325,6 +325,28 @@ func TestExcerptShowsTheSmallStreamWhole(t *testing.T) {
 	}
 	streams := printedStreams([]piece{{0, steps(1, 500)}, {1, "note: slow disk\n"}, {0, steps(502, 900)}, {1, "note: slow "}, {0, "x\n"}, {1, "net\n"}, {0, steps(903, 3000)}})
 	streams[0].check(t, stdout, "stdout")
+}
+
+// TestExcerptIsAsLongAsNeeded: it has the usual size, more where failures need that, and nearly all
+// of an output that is a little longer than what is shown whole.
+func TestExcerptIsAsLongAsNeeded(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines       int
+		failures    []int64
+		least, most int64
+	}{
+		"no failure":      {1000, nil, 4000 - 100, 4000},
+		"one failure":     {1000, []int64{500}, 4000 - 100, 4000},
+		"many failures":   {1000, []int64{100, 200, 300, 400, 500, 600, 700, 800, 900, 150, 250}, 4400, 5500},
+		"more than fit":   {10_000, []int64{100, 200, 300, 400, 500, 600, 700, 800, 900, 150, 250, 1100, 1200, 1300, 1400, 1500, 1600, 1700, 1800, 1900, 2000, 2100, 2200, 2300}, 6000, 8000},
+		"a little longer": {210, nil, 7900, 8000},
+	} {
+		run := endedRun(t, 1, piece{0, steps(1, test.lines)})
+		both, err := run.passages(t.Context(), [2]excerpt.Excerpt{first(run.Output(usual)), {}}, test.failures, usual)
+		if n := both[0].Bytes - both[0].OmittedBytes; err != nil || n < test.least || n > test.most {
+			t.Errorf("%s: %d bytes, want %d to %d; %v", name, n, test.least, test.most, err)
+		}
+	}
 }
 
 // TestExcerptNeedsACompleteLog: else it has the ends that are in memory.
