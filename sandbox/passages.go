@@ -17,7 +17,8 @@ import (
 // neither time nor memory depend on the size of the log.
 func (r *Run) Excerpt(ctx context.Context, limits excerpt.Limits) (stdout, stderr excerpt.Excerpt) {
 	stdout, stderr = r.Output(limits)
-	if stdout.OmittedBytes+stderr.OmittedBytes == 0 || !r.ended() {
+	binary := stdout.Binary != "" || stderr.Binary != ""
+	if stdout.OmittedBytes+stderr.OmittedBytes == 0 || binary || !r.ended() {
 		return stdout, stderr
 	}
 	digest, _ := r.Digest(ctx)

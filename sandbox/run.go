@@ -220,20 +220,21 @@ func (r *Run) Output(limits excerpt.Limits) (stdout, stderr excerpt.Excerpt) {
 	defer r.mu.Unlock()
 	stdout, stderr = excerpt.Cut(&r.ends[0], &r.ends[1], limits)
 	if r.screen == nil { // a terminal shows whatever it is given
-		hideBinary(&stdout, &r.ends[0])
-		hideBinary(&stderr, &r.ends[1])
+		stdout = withoutBinary(stdout, &r.ends[0])
+		stderr = withoutBinary(stderr, &r.ends[1])
 	}
 	return stdout, stderr
 }
 
-// hideBinary removes the text of binary data: control pictures would tell nothing.
-func hideBinary(e *excerpt.Excerpt, k *excerpt.Keeper) {
+// withoutBinary returns an excerpt that has no binary data: control pictures would tell nothing.
+func withoutBinary(e excerpt.Excerpt, k *excerpt.Keeper) excerpt.Excerpt {
 	if e.Text == "" {
-		return
+		return e
 	}
-	if e.Binary = summary.BinaryKind(k.Head()); e.Binary != "" {
-		e.Text, e.OmittedLines, e.OmittedBytes = "", 0, e.Bytes-e.Overwritten
+	if kind := summary.BinaryKind(k.Head()); kind != "" {
+		return k.Binary(kind, kind == summary.UnknownBinary)
 	}
+	return e
 }
 
 // LogPath names the file with all that the run printed, "" where none could be made.

@@ -146,7 +146,7 @@ type Limits struct {
 // An Excerpt is the shown part of one stream.
 type Excerpt struct {
 	Text         string // with a line that counts what is omitted, in its place
-	Binary       string // the kind of binary data, set by a caller that shows none of it; "" for text
+	Binary       string // the kind of binary data, of which none is shown; "" for text
 	Bytes        int64  // of the whole stream
 	Lines        int64
 	OmittedBytes int64 // raw bytes that are not in Text

@@ -11,6 +11,9 @@ const sniffed = 8 << 10
 // fewBytes is how many bytes text may have that text does not use, however short it is.
 const fewBytes = 4
 
+// UnknownBinary is the kind of binary data that begins as no known one does.
+const UnknownBinary = "unknown type"
+
 // BinaryKind returns the kind of binary data by its beginning, or "" for text. Text may have a
 // few bytes that text does not use, NUL between its words, and another encoding than UTF-8.
 func BinaryKind(p []byte) string { return binaryKind(p[:min(len(p), sniffed)]) }
@@ -31,7 +34,7 @@ func binaryKind(p []byte) string {
 	if n <= fewBytes || n*50 <= len(p) {
 		return ""
 	}
-	return "unknown type"
+	return UnknownBinary
 }
 
 // isASCII reports whether p has only printable characters, tabs and line ends. Nearly all
