@@ -38,7 +38,7 @@ type ExecResult struct {
 	Log           *LogGap        `json:"log,omitempty"`           // nil if the log is complete
 	Leftover      []sandbox.Proc `json:"leftover,omitempty"`      // some of the processes that still run
 	LeftoverCount int            `json:"leftoverCount,omitempty"` // how many they are, if Leftover does not name all
-	Screen        string         `json:"screen,omitempty"`        // of a terminal: stdout is what is to be seen there
+	Screen        string         `json:"-"`                       // of a terminal: stdout is what is to be seen there; the summary tells so
 	Changed       []string       `json:"changed,omitempty"`       // paths of the workspace that the host may run
 	ShownOutput
 	news
@@ -81,7 +81,6 @@ const execOutput = `{"type":"object","properties":{
 	"log":{"type":"object"},
 	"leftover":{"type":"array"},
 	"leftoverCount":{"type":"integer"},
-	"screen":{"type":"string"},
 	"changed":{"type":"array"},
 	"truncated":{"type":"boolean"},
 	"omittedBytes":{"type":"integer"},

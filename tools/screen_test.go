@@ -41,7 +41,7 @@ func TestTerminalShowsNewLines(t *testing.T) {
 func TestTerminalShowsTheScreen(t *testing.T) {
 	c := conversation{t, connect(t, newSet(t))}
 	pager := callTool(t, c.Client, "exec", `{"cmd":"printf '\\033[?1049h\\033[2J\\033[Hfirst\\r\\nsecond line of text\\r\\nthird line of text\\033[4;1H:'; read -rsn1 k; printf '\\033[1;1Hchanged\\033[K\\033[?25l'; read -rsn1 k; printf '\\033[?1049l'; echo over","tty":true,"cols":40,"rows":4}`)
-	pager.has(t, map[string]any{"status": "running", "stdout": "first\nsecond line of text\nthird line of text\n:\n", "screen": "40x4, cursor at line 4, column 2",
+	pager.has(t, map[string]any{"status": "running", "stdout": "first\nsecond line of text\nthird line of text\n:\n",
 		"summary": "running, screen 40x4, cursor at line 4, column 2", "truncated": false})
 	pager.says(t, " · screen 40x4, cursor at line 4, column 2\n")
 	id := pager.fields["execId"].(string)
