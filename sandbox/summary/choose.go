@@ -125,7 +125,7 @@ func (s *Summarizer) candidates() []candidate {
 	}
 	for n := s.tail.from(); n <= s.tail.last; n++ {
 		l, _ := s.tail.at(n)
-		if t := s.seen.of(l.text); t != nil && (t.first == n || t.count > 3 || t.form.common()) {
+		if t := s.seen.of(l.text); t != nil && (t.first == n || t.count > 3 || t.form.common()) && !s.turnsBad(t, l) {
 			continue
 		}
 		if k, worth := weigh(l.text); k == tally {
@@ -135,6 +135,12 @@ func (s *Summarizer) candidates() []candidate {
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.n, b.n) })
 	s.weighed = list
 	return list
+}
+
+// turnsBad reports whether a line counts failures, unlike the first one of its template:
+// one of the rows of a table.
+func (s *Summarizer) turnsBad(t *template, l line) bool {
+	return t.first != l.n && badCount().MatchString(l.text) && !badCount().MatchString(t.sample)
 }
 
 // These bound the time to finish a summary.
@@ -294,25 +300,33 @@ func rarity(count int) int {
 
 // widthFor returns the maximum length of lines with which all found failures fit.
 func widthFor(p *picker, list []*failure) int {
-	for _, width := range []int{wideLine, 200, 140, 110} {
-		need := 150
-		for _, f := range list {
-			if f.weight < logged {
-				continue
+	var sizes []int
+	for _, f := range list {
+		if f.weight < logged || len(sizes) > p.room/stubLine {
+			break
+		}
+		for _, x := range f.parts {
+			if x.role < again {
+				sizes = append(sizes, len(shownForm(x.text)))
 			}
-			for _, x := range f.parts {
-				if x.role >= again {
-					continue
-				}
-				need += p.cost(x.line, width)
-			}
+		}
+	}
+	for _, width := range widths {
+		need := restOfRoom
+		for _, size := range sizes {
+			need += len("1234: \n") + min(width, size)
 		}
 		if need <= p.room {
 			return width
 		}
 	}
-	return 110
+	return widths[len(widths)-1]
 }
+
+var widths = []int{wideLine, 200, 140, 110}
+
+// restOfRoom is for the lines that are not part of failures.
+const restOfRoom = 150
 
 // pickFailures picks all parts of the first failure, then the titles, places and
 // details of the others.

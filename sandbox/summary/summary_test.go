@@ -178,7 +178,7 @@ func holds(text string, pieces []string) bool {
 
 var blanks = regexp.MustCompile(` {2,}`)
 
-// jsonStrings returns the strings of an object in a line, and the object without blanks.
+// jsonStrings returns the strings of an object in a line.
 func jsonStrings(text string) (list []string) {
 	_, object, _ := strings.Cut(text, "{")
 	object = "{" + object
@@ -198,11 +198,8 @@ func jsonStrings(text string) (list []string) {
 			}, s))
 		}
 	}
-	return append(list, jsonGaps.ReplaceAllString(object, "$1"))
+	return list
 }
-
-// jsonGaps matches the blanks between the members of an object.
-var jsonGaps = regexp.MustCompile(`([:,{}])\s+`)
 
 // slowClean is another implementation of the clean form of a line, without limits.
 func slowClean(raw []byte) string {

@@ -24,6 +24,11 @@ func unwrapped(text string) string {
 	if strings.HasPrefix(text, `{"`) {
 		return members(text)
 	}
+	if head, object, ok := strings.Cut(text, ` => {"`); ok { // ansible
+		if inner := members(`{"` + object); inner != `{"`+object {
+			return head + " => " + clip + inner
+		}
+	}
 	return text
 }
 
@@ -76,69 +81,90 @@ var timeOfDay = re(`\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\b`)
 // envelopes are members whose value is the line of another program.
 var envelopes = []string{"Output", "log", "rendered"}
 
-// boring are members of a log line that say nothing of what happened.
+// boring are members of a log line or a result that say nothing of what happened.
 var boring = []string{
 	"ts", "time", "timestamp", "@timestamp", "@version", "date", "datetime", "host", "hostname", "pid", "tid", "thread", "thread_name", "v", "logger", "logger_name",
 	"Time", "stream", "service", "env", "version", "trace_id", "traceId", "span_id", "spanId", "request_id", "requestId",
+	"changed", "delta", "start", "end", "invocation", "stdout_lines", "stderr_lines", "ansible_facts",
 }
 
 // members returns the text of an object on one line: the value of its envelope, or its
-// members without the boring ones.
+// members without the boring and the empty ones.
 func members(text string) string {
-	var kept []string
-	gap := false
-	rest := text[1:]
-	for rest != "" {
-		key, value, after, ok := nextMember(rest)
+	var b strings.Builder
+	end := 0 // of the last member, if it is shown
+	for at := 1; at < len(text) && text[at:] != "}"; {
+		m, ok := memberAt(text, at)
 		if !ok {
 			return text
 		}
-		if slices.Contains(envelopes, key) && strings.HasPrefix(value, `"`) {
-			return strings.TrimRight(decoded(value[1:len(value)-1]), " ")
+		if slices.Contains(envelopes, m.key) && text[m.value] == '"' {
+			return strings.TrimRight(decoded(text[m.value+1:m.end-1]), " ")
 		}
-		if slices.Contains(boring, key) {
-			gap = len(kept) > 0
-		} else {
-			if len(value) > maxMember && value[0] == '"' {
-				value = beginning(value, maxMember) + clip
-			}
-			if gap {
-				kept = append(kept, clip)
-			}
-			kept, gap = append(kept, `"`+key+`":`+value), false
+		switch at = m.end; {
+		case slices.Contains(boring, m.key) || slices.Contains(empty, text[m.value:m.end]):
+			end = 0
+		case b.Len() == 0:
+			b.WriteString(m.shown(text))
+			end = m.end
+		case end > 0:
+			b.WriteString(text[end:m.start] + m.shown(text))
+			end = m.end
+		default:
+			b.WriteString(clip + m.shown(text))
+			end = m.end
 		}
-		rest = after
 	}
-	if len(kept) == 0 {
+	if b.Len() == 0 {
 		return text
 	}
-	return strings.ReplaceAll(strings.Join(kept, ","), ","+clip+",", clip)
+	return b.String()
 }
 
-// nextMember splits the first member from the rest of an object.
-func nextMember(text string) (key, value, rest string, ok bool) {
-	text = strings.TrimLeft(text, ", ")
-	end := stringEnd(text)
-	if end < 0 {
-		return "", "", "", false
+// empty are values without content.
+var empty = []string{`""`, "[]", "{}", "null"}
+
+// A place of a member in an object: where its key and its value begin, and where it ends.
+type memberPlace struct {
+	key               string
+	start, value, end int
+}
+
+func (m memberPlace) shown(text string) string {
+	if text[m.value] == '"' && m.end-m.value > maxMember {
+		return text[m.start:m.value] + beginning(text[m.value:m.end], maxMember) + clip
 	}
-	key = text[1 : end-1]
-	text = strings.TrimLeft(text[end:], " ")
-	if !strings.HasPrefix(text, ":") {
-		return "", "", "", false
+	return text[m.start:m.end]
+}
+
+// memberAt returns the place of the first member of an object from an index on.
+func memberAt(text string, at int) (m memberPlace, ok bool) {
+	m.start = skip(text, at, ", ")
+	n := stringEnd(text[m.start:])
+	if n < 0 {
+		return m, false
 	}
-	text = strings.TrimLeft(text[1:], " ")
-	end = valueEnd(text)
-	if end <= 0 {
-		return "", "", "", false
+	m.key = text[m.start+1 : m.start+n-1]
+	colon := skip(text, m.start+n, " ")
+	if colon == len(text) || text[colon] != ':' {
+		return m, false
 	}
-	value, rest = text[:end], strings.TrimSpace(text[end:])
-	if rest == "}" {
-		rest = ""
-	} else if !strings.HasPrefix(rest, ",") {
-		return "", "", "", false
+	m.value = skip(text, colon+1, " ")
+	n = valueEnd(text[m.value:])
+	if n <= 0 {
+		return m, false
 	}
-	return key, value, rest, true
+	m.end = m.value + n
+	next := skip(text, m.end, " ")
+	return m, next < len(text) && (text[next] == ',' || next == len(text)-1 && text[next] == '}')
+}
+
+// skip returns the index of the next byte that is none of some signs.
+func skip(text string, at int, signs string) int {
+	for at < len(text) && strings.IndexByte(signs, text[at]) >= 0 {
+		at++
+	}
+	return at
 }
 
 // stringEnd returns where the string at the beginning of a text ends, or -1.

@@ -165,7 +165,7 @@ var (
 	rated    = re(`^\s*(?i:critical|high|errors?|fail(?:ed|ures?)?): +[1-9]\d*$`)
 	tallied  = re(`(?i)tests run:|errors? summary|build fail`) // tallies with a level before them
 	counted  = re(`\d+`)
-	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b|(?:failures?|errors?|failed)[=:] ?[1-9]`)
+	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b|(?:failures?|errors?|failed|unreachable)[=:] ?[1-9]`)
 	rateOnly = re(`(?i)snapshots:|^(?:test )?suites?:|test files`)
 
 	level = hinted{
