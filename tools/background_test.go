@@ -16,7 +16,7 @@ func TestBackgroundCommandIsNotWaitedFor(t *testing.T) {
 	c := connect(t, s)
 	server := callTool(t, c, "exec", `{"cmd":"mkfifo ask; while :; do read word <ask && echo got $word; done","background":true}`)
 	server.has(t, map[string]any{"status": "running", "exitCode": nil, "code": nil})
-	server.says(t, "The command continues until it ends, or until stop", `logs {"execId": `, "Its stdin is open: input ")
+	server.says(t, "It runs on until it ends, or stop ends it.", `logs {"execId": `, "Its stdin is open: input ")
 	id := server.fields["execId"].(string)
 	callTool(t, c, "exec", `{"cmd":"until [ -p ask ]; do :; done; echo hello >ask"}`).has(t, map[string]any{"exitCode": 0})
 	callTool(t, c, "logs", `{"execId":"`+id+`","grep":"got","waitSeconds":30}`).has(t, map[string]any{"status": "running", "matches": 1})

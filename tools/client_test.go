@@ -190,7 +190,7 @@ func TestFailedCommandsAreResults(t *testing.T) {
 	t.Run("running", func(t *testing.T) {
 		a := callTool(t, c, "exec", `{"cmd":"echo begun; sleep 60","waitSeconds":0.3}`)
 		a.has(t, map[string]any{"status": "running", "exitCode": nil, "code": nil})
-		a.says(t, "running · ", " so far\n", "hint: The command was not killed")
+		a.says(t, "running · ", " so far\n", "hint: It was not killed")
 		if strings.Contains(a.text, "input") {
 			t.Errorf("its stdin is /dev/null: %s", a.text)
 		}

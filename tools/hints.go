@@ -20,7 +20,7 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 		}
 		list = append(list, runningHint(run.Command.Timeout))
 		if run.Command.Interactive && exit.Err == nil {
-			list = append(list, "Its stdin is open: input with its execId writes to it.")
+			list = append(list, "Its stdin is open: input writes to it.")
 		}
 	case sandbox.TimedOut:
 		list = append(list, fmt.Sprintf("After %s the command was killed, with every process that it had started. Give a larger timeoutSeconds, or let the command do less at once.", took(run.Command.Timeout)))
@@ -78,9 +78,9 @@ func shellHint(name, fate string) []string {
 
 func runningHint(timeout time.Duration) string {
 	if timeout == 0 {
-		return "The command continues until it ends, or until stop with its execId ends it."
+		return "It runs on until it ends, or stop ends it."
 	}
-	return fmt.Sprintf("The command was not killed: it continues until it ends, at most %s in all (timeoutSeconds).", took(timeout))
+	return fmt.Sprintf("It was not killed and runs on, at most %s in all (timeoutSeconds).", took(timeout))
 }
 
 func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
