@@ -53,11 +53,6 @@ func corpora(b *testing.B, size int) map[string][]byte {
 	}
 }
 
-var letters = []string{
-	"alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet", "kilo", "lima", "mike",
-	"november", "oscar", "papa", "quebec", "romeo", "sierra", "tango", "uniform", "victor", "whiskey", "xray", "yankee", "zulu",
-}
-
 func generate(size int, write func(io.Writer, int)) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < size; i++ {

@@ -535,7 +535,7 @@ func (s *Summarizer) fillBelow(p *picker, failures []*failure) {
 	}
 	first, shown := failures[0].parts[0].n, p.shapes()
 	for n := first + 1; n <= first+nearReach; n++ {
-		l, ok := s.nearby.at(n)
+		l, ok := s.nearby.lines.at(n)
 		if key := shape(unwrapped(l.text)); ok && !shown[key] && worded().MatchString(l.text) {
 			shown[key] = true
 			p.pick(l, "")

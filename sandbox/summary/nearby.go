@@ -5,9 +5,7 @@ import "strings"
 // A nearby store holds the lines after those that may begin a failure: most tools print
 // a title and its message below it, also those that no rule knows.
 type nearby struct {
-	first    []line
-	last     []line       // a ring once it is full
-	next     int          // the slot of last that is written next
+	lines    ends
 	left     int          // lines that still belong to the last title
 	headings map[int]line // by the number of the title
 }
@@ -37,15 +35,7 @@ func (b *nearby) add(n int, text []byte, t *template, opens bool, tail *ring, ma
 	} else {
 		l.text = mask.sample(text, nearLine)
 	}
-	switch {
-	case len(b.first) < nearFirst:
-		b.first = append(b.first, l)
-	case len(b.last) < nearLast:
-		b.last = append(b.last, l)
-	default:
-		b.last[b.next] = l
-		b.next = (b.next + 1) % nearLast
-	}
+	b.lines.add(l, nearFirst, nearLast)
 }
 
 // head stores the heading of an indented title: the last line before it that is
@@ -83,18 +73,6 @@ func indent(text []byte) int {
 		}
 	}
 	return 0
-}
-
-// at returns a stored line.
-func (b *nearby) at(n int) (line, bool) {
-	for _, list := range [][]line{b.first, b.last} {
-		for _, l := range list {
-			if l.n == n {
-				return l, true
-			}
-		}
-	}
-	return line{}, false
 }
 
 // around returns the parts of a failure that its title does not have: the lines below
@@ -150,7 +128,7 @@ func (b *below) heading(h line) {
 
 // add adds a line, and reports whether the next one may also belong to the title.
 func (b *below) add(n int) bool {
-	l, ok := b.summary.nearby.at(n)
+	l, ok := b.summary.nearby.lines.at(n)
 	if !ok {
 		return false
 	}

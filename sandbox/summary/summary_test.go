@@ -254,6 +254,12 @@ func FuzzSummary(f *testing.F) {
 	})
 }
 
+// letters are words of no meaning.
+var letters = []string{
+	"alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet", "kilo", "lima", "mike",
+	"november", "oscar", "papa", "quebec", "romeo", "sierra", "tango", "uniform", "victor", "whiskey", "xray", "yankee", "zulu",
+}
+
 // mixedLog returns a log of a service: times, ids, some errors.
 func mixedLog(size int) []byte {
 	random := rand.New(rand.NewPCG(1, 2))
