@@ -184,7 +184,7 @@ var (
 		"succ", "complete", "done", "finish", "built", "creat", "generat", "wr", "saved", "install", "listen", "serv", "start", "ready", "running",
 		"upload", "publish", "deploy", "export", "output", "report", "total", "accuracy", "loss", "score", "elapsed", "took", "transform", "version",
 		"summary", "connect", "endpoint", "passed", "avera", "mean", "median", "max", "rate", "throughput", "requests/", "http", "127.", "localhost", "0.0.0.0",
-		"ns/op", "ms", "kb", "mb", "gb", "kib", "mib", "gib", "%",
+		"diff --git", "ns/op", "ms", "kb", "mb", "gb", "kib", "mib", "gib", "%",
 	}, re(`(?i)\b(?:success(?:fully)?|completed?|done|finished|built|created|generated|wrote|written|saved|installed|listening|serving|started|ready|running on|uploaded|published|deployed|exported|outputs?|report|totals?|accuracy|loss|score|elapsed|took|transformed|version|summary|connected|endpoint|passed|average|mean|median|max|rate|throughput|requests/sec)\b` +
-		`|https?://\S+|\b(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d+|\d+(?:\.\d+)? ?(?:ns/op|ms|s|kB|MB|GB|KiB|MiB|GiB|%)(?:\W|$)`)}
+		`|^diff --git \S+|https?://\S+|\b(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d+|\d+(?:\.\d+)? ?(?:ns/op|ms|s|kB|MB|GB|KiB|MiB|GiB|%)(?:\W|$)`)}
 )
