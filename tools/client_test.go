@@ -29,7 +29,10 @@ func newSet(t *testing.T) *Set {
 
 // connect returns an MCP client of a server with the tools of a Set. The server checks every
 // result against the output schema of its tool.
-func connect(t *testing.T, s *Set) *client.Client {
+func connect(t *testing.T, s *Set) *client.Client { return connectAs(t, s, "test", "0") }
+
+// connectAs returns such a client with a name and a version.
+func connectAs(t *testing.T, s *Set, name, version string) *client.Client {
 	server := mcpserver.NewMCPServer("test", "0", mcpserver.WithToolCapabilities(false), mcpserver.WithOutputSchemaValidation())
 	server.AddTools(s.Tools()...)
 	server.AddResourceTemplates(s.Resources()...)
@@ -43,7 +46,7 @@ func connect(t *testing.T, s *Set) *client.Client {
 	}
 	var hello mcp.InitializeRequest
 	hello.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
-	hello.Params.ClientInfo = mcp.Implementation{Name: "test", Version: "0"}
+	hello.Params.ClientInfo = mcp.Implementation{Name: name, Version: version}
 	if _, err := c.Initialize(t.Context(), hello); err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,7 @@ func (s *Set) informed(list []mcpserver.ServerTool) []mcpserver.ServerTool {
 			if lines := n.newsLines(); lines != "" {
 				addNews(res, with(n), lines)
 			}
+			s.shape(ctx, res)
 			return res, nil
 		}
 	}

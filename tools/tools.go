@@ -2,11 +2,12 @@
 // stop, over the boxes and the logs of one sandbox.Manager.
 //
 // It parses arguments strictly, with errors that a model can act on, waits for commands, and
-// renders each result twice: as structured content and as text, because a host shows its
-// model only one of the two. Either has all that the next step needs; only the structured
-// content has the rest. The output of a box comes last in the text, where it cannot look like
-// a line of ours: all that follows a verdict which ends with the name of a stream, or a header
-// with the id of the run, which the box does not know.
+// renders each result twice: as structured content and as text, because most hosts show their
+// model only one of the two. Either has all that the next step needs, and is short where the
+// host is known to show the other one; only the structured content has the rest. The output of
+// a box comes last in the text, where it cannot look like a line of ours: all that follows a
+// verdict which ends with the name of a stream, or a header with the id of the run, which the
+// box does not know.
 //
 // The package starts no server and knows no transport. Boxes, runs and logs belong to the
 // Manager, which masks secrets in all text that it returns. The caller leaves mcp-go's own
@@ -59,6 +60,7 @@ type Set struct {
 	Terse    bool                                    // no output is summarised
 	Ask      time.Duration                           // how long the user may take to approve a command that the allowlist lacks; 0: users are not asked
 	RunOn    bool                                    // the commands of a client that disconnects run on; else its calls are cancelled
+	Replies  Form                                    // which forms of a reply are whole; "": those that the client shows its model
 	Logger   *slog.Logger                            // nil: nothing is logged
 
 	results   *pending[ExecResult] // whose summary the client was asked for; made by Tools

@@ -147,6 +147,9 @@ func newTools(c *Config, m *sandbox.Manager, log *slog.Logger) (*tools.Set, erro
 		Limits: excerpt.Limits{Whole: int(c.Output.Whole), Cut: int(c.Output.Excerpt)}, MaxBytes: int(c.Output.Max),
 		RunOn: c.Exec.OnDisconnect == "run-on", Terse: c.Summary.Provider == "none",
 	}
+	if c.Output.Replies != "auto" {
+		set.Replies = tools.Form(c.Output.Replies)
+	}
 	summarizer, err := newModel(c)
 	switch {
 	case summarizer == nil: // a nil pointer in an interface is not nil

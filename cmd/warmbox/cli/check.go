@@ -80,6 +80,7 @@ func (c *Config) rules() []rule {
 		{"output.whole", between(c.Output.Whole, 1, c.Output.Max)},
 		{"output.excerpt", between(c.Output.Excerpt, 500, max(c.Output.Whole, 500))},
 		{"output.max", between(c.Output.Max, 1000, 100_000)},
+		{"output.replies", oneOf(c.Output.Replies, "auto", "both", "text", "structured")},
 		{"env", validNames(c.Env)},
 		{"secrets.give", c.givenSecrets()},
 		{"secrets.env", c.maskedNames()},
