@@ -50,7 +50,7 @@ type Server struct {
 // mcp returns the server of all transports. It depends on no client, so hosts may cache
 // the list of tools, and needs no engine.
 func (s *Server) mcp() *mcpserver.MCPServer {
-	m := mcpserver.NewMCPServer("warmbox", s.Version,
+	m := mcpserver.NewMCPServer(serverName, s.Version, append(about(),
 		mcpserver.WithInstructions(instructions),
 		mcpserver.WithToolCapabilities(false),
 		mcpserver.WithResourceCapabilities(false, false),
@@ -60,7 +60,8 @@ func (s *Server) mcp() *mcpserver.MCPServer {
 		mcpserver.WithToolHandlerMiddleware(s.observing),
 		mcpserver.WithToolHandlerMiddleware(s.recovering),
 		mcpserver.WithToolHandlerMiddleware(s.limiting),
-	)
+		mcpserver.WithToolHandlerMiddleware(s.signing),
+	)...)
 	m.AddTools(s.Tools...)
 	if len(s.Resources) > 0 {
 		m.AddResourceTemplates(s.Resources...)

@@ -34,11 +34,12 @@ const (
 func (s *Set) execTool() mcp.Tool {
 	return mcp.Tool{
 		Name: "exec",
-		Description: `Run a shell command in a warm sandbox container and return exit code, summary and output. ` +
-			`Without containerId: in your own container, started if need be. ` +
-			`A long output is cut to head and tail; logs reads or searches all of it. ` +
-			`After waitSeconds a command is not killed: status "running", it goes on, follow it with logs; timeoutSeconds kills. ` +
-			`Files stay for the next command; shell state (cd, export) only within one named shell.`,
+		Description: `Run a shell command in your Linux sandbox container and return exit code, summary and output. ` +
+			`One call is enough: without containerId your own container is started if need be. ` +
+			`Files stay for the next command; shell state (cd, export) only within one named shell. ` +
+			`No network unless the owner of the sandbox allowed it. ` +
+			`A long output is cut to head and tail; logs reads or searches all of it, so do not run a command again to see more. ` +
+			`After waitSeconds a command is not killed: status "running", it goes on, follow it with logs; timeoutSeconds kills.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"cmd":{"type":"string","description":"for the shell"},
 			"containerId":{"type":"string","description":"of start; default: your own container"},
@@ -48,7 +49,7 @@ func (s *Set) execTool() mcp.Tool {
 			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v; 0 returns at once"},
 			"timeoutSeconds":{"type":"number","exclusiveMinimum":0,"maximum":%v,"description":"default %v"},
 			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"},
-			"want":{"type":"string"},
+			"want":{"type":"string","description":"words to look for: a summary shows lines with them first"},
 			"background":{"type":"boolean","description":"return at once, no timeout, stdin open for input"},
 			"tty":{"type":"boolean","description":"give it a terminal, 80x24 unless cols and rows say, with stdin open for input"},
 			"cols":{"type":"integer"},
@@ -58,7 +59,7 @@ func (s *Set) execTool() mcp.Tool {
 			maxWait.Seconds(), s.wait().Seconds(), maxTimeout.Seconds(), s.timeout().Seconds(), s.maxBytes(), s.limits(nil).Whole)),
 		RawOutputSchema: json.RawMessage(execOutput),
 		Annotations:     hints("Run a command", true, true),
-		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult}},
+		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult, alwaysLoad: true}},
 	}
 }
 

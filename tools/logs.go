@@ -68,7 +68,7 @@ func (s *Set) logsTool() mcp.Tool {
 			maxPage, pageLines, maxContext, maxWait.Seconds(), pageBytes, s.wait().Seconds(), minBytes)),
 		RawOutputSchema: json.RawMessage(logsOutput),
 		Annotations:     readOnlyHints("Read output"),
-		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult}},
+		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult, alwaysLoad: true}},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,21 +45,50 @@ func TestSchemasMatchTheSnapshot(t *testing.T) {
 	}
 }
 
-// TestToolsFitTheTokenBudget: descriptions and schemas cost tokens in every conversation.
+// TestToolsFitTheTokenBudget: hosts send name, description and input schema of each tool to the model
+// in every conversation, and a few the output schema too.
 func TestToolsFitTheTokenBudget(t *testing.T) {
-	const most = 1050 // tokens, as bytes/4; of 1,200 some are left for a tool to come
-	input, output := 0, 0
+	const most = 4800 // bytes of JSON, which are 1,200 tokens
+	type definition struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	var list []definition
+	output := 0
 	for _, tool := range new(Set).Tools() {
 		description := tool.Tool.Description
 		if len(description) > 2048 {
 			t.Errorf("%s: a description of %d characters is cut by hosts", tool.Tool.Name, len(description))
 		}
-		input += len(tool.Tool.Name) + len(description) + compactSize(t, tool.Tool.RawInputSchema)
+		list = append(list, definition{tool.Tool.Name, description, tool.Tool.RawInputSchema})
 		output += compactSize(t, tool.Tool.RawOutputSchema)
 	}
-	t.Logf("names, descriptions and input schemas: %d tokens; output schemas: %d", input/4, output/4)
-	if input/4 >= most || output/4 >= most {
-		t.Errorf("%d and %d tokens, want less than %d each", input/4, output/4, most)
+	raw, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes of definitions, %d of output schemas", len(raw), output)
+	if len(raw) >= most || output >= most {
+		t.Errorf("%d bytes of definitions and %d of output schemas, want less than %d each", len(raw), output, most)
+	}
+}
+
+// TestDescriptionOfExecIsEnoughAlone: some hosts show their model no instructions.
+func TestDescriptionOfExecIsEnoughAlone(t *testing.T) {
+	for _, tool := range new(Set).Tools() {
+		for _, part := range map[string][]string{
+			"exec": {"One call is enough", "Files stay", "No network unless", "logs reads or searches all of it", "not killed", "exit code"},
+			"logs": {"running or over", "with line numbers"},
+		}[tool.Tool.Name] {
+			if !strings.Contains(tool.Tool.Description, part) {
+				t.Errorf("the description of %s lacks %q: %s", tool.Tool.Name, part, tool.Tool.Description)
+			}
+		}
+		want := tool.Tool.Name == "exec" || tool.Tool.Name == "logs"
+		if got := tool.Tool.Meta != nil && tool.Tool.Meta.AdditionalFields[alwaysLoad] == true; got != want {
+			t.Errorf("%s is always loaded: %v, want %v", tool.Tool.Name, got, want)
+		}
 	}
 }
 

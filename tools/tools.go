@@ -45,6 +45,10 @@ const (
 	defaultCut   = 4000
 )
 
+// alwaysLoad is the key by which a tool asks Claude Code to show it to the model at once. Others are
+// found by a search, which costs a turn.
+const alwaysLoad = "anthropic/alwaysLoad"
+
 // A Set is the tools over one Manager. It is used like http.Server: set its fields, then
 // call.
 type Set struct {
