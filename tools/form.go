@@ -67,23 +67,29 @@ func atLeast(version, least string) bool {
 	return true
 }
 
-// A shortener has a short form of structured content: the required fields, and those without which
-// they would not be true.
-type shortener interface{ short() any }
+// A shortener is a result with short forms.
+type shortener interface {
+	line() string // the verdict
+	short() any   // the required fields, and those without which they would not be true
+}
 
-// A liner has a short form of text: its verdict. A Failure has none, since hosts that show
-// structured content show the text of an error.
-type liner interface{ line() string }
-
-// shape shortens the form of a reply that the model of its client does not need.
+// shape shortens the form of a reply that the model of its client does not need. Hosts show a link
+// to a log beside either form, where the hint already says how to read it.
 func (s *Set) shape(ctx context.Context, res *mcp.CallToolResult) {
-	switch s.form(ctx) {
-	case FormText:
-		if r, ok := res.StructuredContent.(shortener); ok {
+	form := s.form(ctx)
+	if form == FormBoth {
+		return
+	}
+	res.Content = res.Content[:1]
+	switch r := res.StructuredContent.(type) {
+	case Failure:
+		if form == FormText {
+			res.StructuredContent = Failure{Error: r.Error, Code: r.Code}
+		} // else both stay whole: hosts that show structured content show the text of an error
+	case shortener:
+		if form == FormText {
 			res.StructuredContent = r.short()
-		}
-	case FormStructured:
-		if r, ok := res.StructuredContent.(liner); ok {
+		} else {
 			res.Content[0] = mcp.NewTextContent(r.line())
 		}
 	}
@@ -171,8 +177,6 @@ func (r listResult) short() any {
 	}
 	return s
 }
-
-func (f Failure) short() any { return Failure{Error: f.Error, Code: f.Code} }
 
 // firstLine returns the first line of a text, without its end.
 func firstLine(text string) string {

@@ -3,6 +3,8 @@ package tools
 import (
 	"strings"
 	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // everyTool calls each tool, most of them as the setting of a reply needs it: with output, with
@@ -153,6 +155,23 @@ func TestShortTextOfHiddenOutputSaysWhereItIs(t *testing.T) {
 		hides := i != 2
 		if strings.Contains(list[i].text, elsewhere) != hides {
 			t.Errorf("%s says that there is more: %v", list[i].text, !hides)
+		}
+	}
+}
+
+// TestKnownHostsGetNoLink: they would show it beside the hint, which says the same.
+func TestKnownHostsGetNoLink(t *testing.T) {
+	for form, want := range map[Form]int{FormBoth: 2, FormText: 1, FormStructured: 1} {
+		s := newSet(t)
+		s.Replies = form
+		var req mcp.CallToolRequest
+		req.Params.Name, req.Params.Arguments = "exec", map[string]any{"cmd": "seq 3000"}
+		res, err := connect(t, s).CallTool(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Content) != want {
+			t.Errorf("%s: %d parts of content, want %d", form, len(res.Content), want)
 		}
 	}
 }
