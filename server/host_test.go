@@ -118,6 +118,11 @@ func TestHostsShowTheirModels(t *testing.T) {
 			if len(model.results) != len(hostScript) {
 				t.Fatalf("%d results, want %d; %d tools were shown\n%s", len(model.results), len(hostScript), len(model.tools), out)
 			}
+			for i, output := range map[int]string{0: "hello", 1: "main.c:7: error"} {
+				if n := strings.Count(model.results[i], output); n != 1 {
+					t.Errorf("the model reads the output of %s %d times:\n%s", hostScript[i].args, n, model.results[i])
+				}
+			}
 			matchHost(t, h.name, model)
 		})
 	}

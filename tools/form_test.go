@@ -1,6 +1,8 @@
 package tools
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -141,6 +143,31 @@ func TestVersionsAreCompared(t *testing.T) {
 		if got := atLeast(version, "2.1.330"); got != want {
 			t.Errorf("%q at least 2.1.330: %v, want %v", version, got, want)
 		}
+	}
+}
+
+// TestHostsAreThoseOfTheWeeklyTest: what the table says of a host is what the weekly test sees, in the
+// version that it installs.
+func TestHostsAreThoseOfTheWeeklyTest(t *testing.T) {
+	raw, err := os.ReadFile("../server/testdata/hosts/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var installed struct{ Dependencies map[string]string }
+	if err := json.Unmarshal(raw, &installed); err != nil {
+		t.Fatal(err)
+	}
+	packages := map[string]string{
+		"claude-code": "@anthropic-ai/claude-code", "codex-mcp-client": "@openai/codex", "copilot-cli": "@github/copilot",
+		"gemini-cli-mcp-client": "@google/gemini-cli", "opencode": "opencode-ai",
+	}
+	for name, host := range hosts {
+		if version := installed.Dependencies[packages[name]]; !atLeast(version, host.since) {
+			t.Errorf("the weekly test installs %q of %s, and the table is for %s and later", version, name, host.since)
+		}
+	}
+	if len(hosts) != len(installed.Dependencies) {
+		t.Errorf("the table has %d hosts, and the weekly test %d", len(hosts), len(installed.Dependencies))
 	}
 }
 
