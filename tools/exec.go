@@ -38,7 +38,7 @@ func (s *Set) execTool() mcp.Tool {
 			`One call is enough: without containerId your own container is started if need be. ` +
 			`Files stay for the next command; shell state (cd, export) only within one named shell. ` +
 			`No network unless the owner of the sandbox allowed it. ` +
-			`A long output is cut to head and tail; logs reads or searches all of it, so do not run a command again to see more. ` +
+			`Of a long output you get a summary and an excerpt; logs reads or searches all of it, so do not run a command again to see more. ` +
 			`After waitSeconds a command is not killed: status "running", it goes on, follow it with logs; timeoutSeconds kills.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"cmd":{"type":"string","description":"for the shell"},
