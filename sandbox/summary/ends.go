@@ -21,9 +21,6 @@ func (e *ends) add(l line, mostFirst, mostLast int) {
 	}
 }
 
-// all returns the stored lines, in no order.
-func (e *ends) all() []line { return slices.Concat(e.first, e.last) }
-
 // at returns a stored line.
 func (e *ends) at(n int) (line, bool) {
 	for _, list := range [][]line{e.first, e.last} {
