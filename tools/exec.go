@@ -198,26 +198,8 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 	if err := args.check(s.maxBytes()); err != nil {
 		return ExecResult{}, err
 	}
-	wait := s.wait()
-	if args.Background {
-		wait = firstOutput
-	}
 	limits := s.limits(args.MaxBytes)
-	command := s.command(args, stdin, limits)
-	command.WaitLimit = s.waitLimit(ctx, args.WaitSeconds, wait)
-	if err := command.Check(); err != nil {
-		return ExecResult{}, err
-	}
-	box, err := s.box(ctx, owner, args.ContainerID, progress)
-	if err != nil {
-		return ExecResult{}, err
-	}
-	if args.ask && s.Ask > 0 {
-		command.Approve = func(ctx context.Context, denial error) (sandbox.Approval, error) {
-			return s.askUser(ctx, box, args, denial, progress)
-		}
-	}
-	run, err := box.Exec(ctx, command)
+	run, err := s.begin(ctx, owner, args, s.command(args, stdin, limits), progress)
 	if err != nil {
 		return ExecResult{}, err
 	}
@@ -227,10 +209,37 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 		awaitDeath(run.Done())
 	}
 	exit := exitOf(run)
-	s.logger().DebugContext(ctx, "command", "box", box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
+	s.logger().DebugContext(ctx, "command", "box", run.Box.ID, "exec", run.ID, "status", exit.Status, "code", exit.Code, "took", exit.Took)
 	if exit.Status == sandbox.Exited && exit.Err != nil {
 		return ExecResult{}, exit.Err
 	}
+	return s.result(ctx, owner, args, run, exit, limits), nil
+}
+
+// begin starts a command in the box of a call.
+func (s *Set) begin(ctx context.Context, owner sandbox.Owner, args execCall, command sandbox.Command, progress func(string)) (*sandbox.Run, error) {
+	wait := s.wait()
+	if args.Background {
+		wait = firstOutput
+	}
+	command.WaitLimit = s.waitLimit(ctx, args.WaitSeconds, wait)
+	if err := command.Check(); err != nil {
+		return nil, err
+	}
+	box, err := s.box(ctx, owner, args.ContainerID, progress)
+	if err != nil {
+		return nil, err
+	}
+	if args.ask && s.Ask > 0 {
+		command.Approve = func(ctx context.Context, denial error) (sandbox.Approval, error) {
+			return s.askUser(ctx, box, args, denial, progress)
+		}
+	}
+	return box.Exec(ctx, command)
+}
+
+// result returns what a call says of its command.
+func (s *Set) result(ctx context.Context, owner sandbox.Owner, args execCall, run *sandbox.Run, exit sandbox.Exit, limits excerpt.Limits) ExecResult {
 	r := newExecResult(ctx, run, exit)
 	if args.follows {
 		r.Room = s.room(owner, run.Box)
@@ -256,7 +265,7 @@ func (s *Set) exec(ctx context.Context, owner sandbox.Owner, args execCall, stdi
 		r.look(run, limits)
 	}
 	r.interleave(run)
-	return r, nil
+	return r
 }
 
 // box returns the box of an id, "" for the owner's default one.
