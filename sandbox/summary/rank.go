@@ -1,0 +1,106 @@
+package summary
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// failures returns the failures that rules found and the lines with words of trouble:
+// by weight, then rare ones first, then in order.
+func (s *Summarizer) failures(all []candidate) []*failure {
+	if s.ranked != nil {
+		return s.ranked
+	}
+	var list []*failure
+	known := make(map[int]bool)
+	for _, f := range s.finder.failures {
+		for _, p := range f.parts {
+			known[p.n] = true
+		}
+		if f.count == 0 {
+			continue
+		}
+		if t := s.seen.of(f.parts[0].text); t != nil && f.name == "" {
+			f.count = max(f.count, t.louds)
+			if t.louds == t.count {
+				f.last = t.last
+			}
+		}
+		list = append(list, f)
+	}
+	for _, c := range all {
+		if c.kind != erred && c.kind != doubtful || known[c.n] {
+			continue
+		}
+		f := &failure{severity: severity(c.worth), count: c.count, first: c.n, last: c.last, parts: []piece{{c.line, title}}}
+		if c.kind == erred {
+			f.weight = logged
+		}
+		list = append(list, f)
+	}
+	for _, f := range list {
+		f.severity = f.stated()
+	}
+	rank(list)
+	list = spread(list)
+	for i, f := range list {
+		if i < mostAround {
+			s.complete(f, known)
+		}
+		slices.SortStableFunc(f.parts, func(a, b piece) int { return cmp.Compare(a.role, b.role) })
+	}
+	slices.SortStableFunc(list, func(a, b *failure) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.severity, a.severity))
+	})
+	s.ranked = list
+	s.wantedFirst(s.ranked)
+	return s.ranked
+}
+
+// rank sorts failures by importance: by weight, then severe ones first, then rare ones,
+// then in order.
+func rank(list []*failure) {
+	slices.SortStableFunc(list, func(a, b *failure) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.severity, a.severity), cmp.Compare(rarity(a.count), rarity(b.count)), cmp.Compare(a.first, b.first))
+	})
+}
+
+// stated returns the severity by the words of a failure's title.
+func (f *failure) stated() severity {
+	title := f.parts[0].text
+	if lintStyle().MatchString(title) {
+		return suspect
+	}
+	return max(f.severity, severityOf(strings.ToLower(title)))
+}
+
+// mostAround bounds the failures that are completed by the lines around them.
+const mostAround = 80
+
+// complete adds the parts of a failure that no rule found, and the severity that a line
+// below the title states. known are the lines of all failures.
+func (s *Summarizer) complete(f *failure, known map[int]bool) {
+	parts, rated := s.around(f.parts[0].line)
+	if rated != harmless {
+		f.severity = rated
+	}
+	var has [again + 1]bool
+	for _, p := range f.parts {
+		has[p.role] = true
+	}
+	for _, p := range parts {
+		if !has[p.role] && !known[p.n] {
+			f.parts = append(f.parts, p)
+		}
+	}
+}
+
+// rarity classifies a count coarsely: one and three are equal, a thousand is not.
+func rarity(count int) int {
+	n := 0
+	for ; count > 3; count /= 8 {
+		n++
+	}
+	return n
+}
