@@ -92,7 +92,7 @@ func marked(text, lower string) bool {
 }
 
 var (
-	passMark = re(`^\s*(?:[✓✔√]|\(pass\)|ok\b|PASS\b|PASSED\b|--- PASS|=== (?:RUN|PAUSE|CONT|NAME)|\[\s*OK\s*\]|\[\s*RUN\s*\]|\[\s*PASSED\s*\])`)
+	passMark = re(`^\s*(?:[✓✔√]|\(pass\)|ok\b|PASS\b|PASSED\b|--- PASS|=== (?:RUN|PAUSE|CONT|NAME)|\$ \S|\S+: commands\[\d+\]>|\[command\]|\[\s*OK\s*\]|\[\s*RUN\s*\]|\[\s*PASSED\s*\])`)
 	passEnd  = hinted{
 		[]string{"...", "pass", "# skip", "# todo", "[✔", "[✓"},
 		re(`(?:\.\.\. ?(?:ok|OK|skipped|ignored|expected failure)|\bPASSED|\bPASS|\bPassed\s+[\d.]+ sec|\[[✔✓]\]|# (?:SKIP|TODO).*)(?:\s*\[\s*\d+%\])?\s*$`),

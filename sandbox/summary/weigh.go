@@ -161,11 +161,11 @@ var (
 	}
 	tallyLine = re(`(?i)^(?:\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|# (?:tests|pass|fail) \d+|ran \d+ tests?|test result:|(?:OK|FAILED) \(|found \d+ errors?` +
 		`|(?:apply|destroy) complete|plan: \d+|result: (?:fail|pass)|files=\d+, tests=|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|added \d+ packages` +
-		`|\(\d+ rows?\)|(?:insert \d|update|delete|copy) \d+$|collected \d+ items / |\d+ tests? completed)`)
+		`|\(\d+ rows?\)|(?:insert \d|update|delete|copy) \d+$|collected \d+ items / |\d+ tests? completed|\s*\d+ (?:pass|fail|skip)(?:ed|ing)?$)`)
 	rated    = re(`^\s*(?i:critical|high|errors?|fail(?:ed|ures?)?): +[1-9]\d*$`)
 	tallied  = re(`(?i)tests run:|errors? summary|build fail`) // tallies with a level before them
 	counted  = re(`\d+`)
-	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:failed|failing|failures?|errors?)\b|(?:failures?|errors?|failed|unreachable)[=:] ?[1-9]`)
+	badCount = re(`(?i)\b[1-9]\d* (?:\w+ )?(?:fail(?:ed|ing|ures?)?|errors?)\b|(?:failures?|errors?|failed|unreachable)[=:] ?[1-9]`)
 	rateOnly = re(`(?i)snapshots:|^(?:test )?suites?:|test files`)
 
 	level = hinted{
