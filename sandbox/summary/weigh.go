@@ -86,7 +86,7 @@ func inNameOnly(lower string) bool {
 }
 
 var (
-	lispFrame = re(`^\s*\d+: (?:\(|(?:core|std|alloc|test)::)`)
+	lispFrame = re(`^\s*\d+: (?:\(|0x[0-9a-f]+ |(?:core|std|alloc|test)::)`)
 	frame     = re(`^\s+(?:at |from |File "|#\d+ |\S+:\d+)`)
 	fileName  = re(`\.\w{1,5}$`)
 	// compound matches a name of several words, as settings and counters have.
@@ -176,7 +176,7 @@ var (
 	}
 	quietLevel = hinted{
 		[]string{"info", "debug", "trace", "notice", "inf", "dbg", "note: ", "log: ", "i0", "i1", "level\":"},
-		re(`^I\d{4} \d\d:\d\d:|"level":[123]0\b|\bLOG: {1,2}|(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
+		re(`^I\d{4} \d\d:\d\d:|\[(?:info|debug|trace|notice)\b|"level":[123]0\b|\bLOG: {1,2}|(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
 	}
 	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
 
