@@ -51,7 +51,7 @@ func (s *Set) logsTool() mcp.Tool {
 	return mcp.Tool{
 		Name: "logs",
 		Description: `Read the output of a command, running or over, with line numbers; by default its last lines. ` +
-			`To follow a running one, pass next as fromLine, with waitSeconds: returns on more output (of grep: on a match) or the end.`,
+			`To follow a running one, pass next as fromLine, with waitSeconds: returns at its end, at a pause of 2 s after output, or (grep) on a match.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"execId":{"type":"string"},
 			"fromLine":{"type":"integer","minimum":1},
