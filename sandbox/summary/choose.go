@@ -104,7 +104,7 @@ func widthFor(p *picker, list []*failure) int {
 		}
 		for _, x := range f.parts {
 			if x.role < again {
-				sizes = append(sizes, len(shownForm(x.text)))
+				sizes = append(sizes, len(shownForm(beginning(x.text, maxRuleText))))
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func (s *Summarizer) pickKind(p *picker, all []candidate, k kind, most int) {
 func unlike(list []candidate) []candidate {
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(list, func(c candidate) bool {
-		key := shape(unwrapped(c.text))
+		key := shapeOf(c.line)
 		defer func() { seen[key] = true }()
 		return seen[key]
 	})

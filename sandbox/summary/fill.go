@@ -18,7 +18,7 @@ func (s *Summarizer) fill(p *picker, all []candidate, failures []*failure) {
 		if p.room < stubLine {
 			return
 		}
-		if key := shape(unwrapped(c.text)); shown[key] && len(list) > few {
+		if key := shapeOf(c.line); shown[key] && len(list) > few {
 			continue
 		} else {
 			shown[key] = true
@@ -41,7 +41,7 @@ func (s *Summarizer) fillBelow(p *picker, failures []*failure) {
 	first, shown := failures[0].parts[0].n, p.shapes()
 	for n := first + 1; n <= first+nearReach; n++ {
 		l, ok := s.nearby.lines.at(n)
-		if key := shape(unwrapped(l.text)); ok && !shown[key] && worded().MatchString(l.text) {
+		if key := shapeOf(l); ok && !shown[key] && worded().MatchString(l.text) {
 			shown[key] = true
 			p.pick(l, "")
 		}

@@ -79,7 +79,7 @@ func indent(text []byte) int {
 // it that look like its message, its place and its values, and its heading. It also
 // returns the severity that one of them states, or 0.
 func (s *Summarizer) around(title line) ([]piece, severity) {
-	b := below{summary: s, title: title, text: unwrapped(title.text)}
+	b := below{summary: s, title: title, text: unwrapped(beginning(title.text, maxRuleText))}
 	b.bare = bareTitle().MatchString(b.text)
 	b.severe = severityOf(strings.ToLower(b.text)) == severe
 	b.hasPlace = placed().MatchString(b.text)

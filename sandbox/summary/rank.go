@@ -68,7 +68,7 @@ func rank(list []*failure) {
 
 // stated returns the severity by the words of a failure's title.
 func (f *failure) stated() severity {
-	title := f.parts[0].text
+	title := beginning(f.parts[0].text, maxRuleText)
 	if lintStyle().MatchString(title) {
 		return suspect
 	}

@@ -19,6 +19,9 @@ func shape(text string) string {
 	return strings.Join(words, " ")
 }
 
+// shapeOf returns the shape of a line of the output.
+func shapeOf(l line) string { return shape(unwrapped(beginning(l.text, maxRuleText))) }
+
 // unquoted returns a text without what stands in quotation marks.
 func unquoted(text string) string { return quotedText().ReplaceAllString(text, " ") }
 
@@ -58,10 +61,10 @@ func distinctFirst(list []*failure) (sorted []*failure) {
 	first := make(map[string]*failure)
 	var rest []*failure
 	for _, f := range list {
-		key := shape(unwrapped(f.parts[0].text))
+		key := shapeOf(f.parts[0].line)
 		for _, p := range f.parts[1:] {
 			if p.role == message {
-				key += "\n" + shape(unwrapped(p.text))
+				key += "\n" + shapeOf(p.line)
 			}
 		}
 		if e := first[key]; e != nil {
