@@ -76,7 +76,7 @@ func (f *failure) stated() severity {
 }
 
 // mostAround bounds the failures that are completed by the lines around them.
-const mostAround = 80
+const mostAround = 32
 
 // complete adds the parts of a failure that no rule found, and the severity that a line
 // below the title states. known are the lines of all failures.
