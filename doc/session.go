@@ -1,6 +1,6 @@
 //go:build ignore
 
-// This program draws doc/session.svg: it runs two commands through bin/warmbox
+// This program draws doc/session.svg: it runs three commands through bin/warmbox
 // in a small Python project that it writes for the purpose, and renders what
 // warmbox printed as a picture of a terminal. It needs what scripts/try sets up.
 //
@@ -25,8 +25,9 @@ var commands = []struct {
 	cmd  string
 	most int
 }{
-	{"python3 --version; id -un; curl -sS https://example.com", 9},
-	{"python3 -m unittest -v", 16},
+	{"python3 --version; id -un", 9},
+	{"curl -sS https://example.com", 9},
+	{"python3 -m unittest -v", 22},
 }
 
 const (
@@ -95,12 +96,19 @@ func draw(lines []string) []byte {
 	return b.Bytes()
 }
 
-// wrap breaks a line at the picture's edge.
+// wrap breaks a line at the last space before the picture's edge.
 func wrap(line string) (rows []string) {
 	runes := []rune(line)
 	for len(runes) > columns {
-		rows = append(rows, string(runes[:columns]))
-		runes = runes[columns:]
+		end := columns
+		for i := columns; i > columns/2; i-- {
+			if runes[i] == ' ' {
+				end = i + 1
+				break
+			}
+		}
+		rows = append(rows, strings.TrimRight(string(runes[:end]), " "))
+		runes = runes[end:]
 	}
 	return append(rows, string(runes))
 }
@@ -111,9 +119,9 @@ func style(row string) string {
 	switch {
 	case strings.HasPrefix(row, "$ "):
 		return ` fill="#7ee787" font-weight="600"`
-	case strings.HasPrefix(row, "exit "), strings.HasPrefix(row, "summary "), strings.HasPrefix(row, "ok "):
+	case strings.HasPrefix(row, "exit "), strings.HasPrefix(row, "summary: "):
 		return ` fill="#ffffff"`
-	case strings.HasPrefix(row, "--- "), strings.HasPrefix(row, "code:"), strings.HasPrefix(row, "containerId:"):
+	case strings.HasPrefix(row, "--- "), strings.HasPrefix(row, "hint: "), strings.HasPrefix(row, "[… "):
 		return ` fill="#79c0ff"`
 	case strings.HasPrefix(row, "# "):
 		return ` fill="#8b949e" font-style="italic"`
