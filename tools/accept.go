@@ -69,7 +69,7 @@ func accept(tool mcp.Tool, args json.RawMessage) (accepted json.RawMessage, note
 		}
 		typed, changed := unquoted(schema.Properties[known].Type, value)
 		if changed {
-			notes = append(notes, fmt.Sprintf("used %s %s for the string", known, typed))
+			notes = append(notes, fmt.Sprintf("used %s for %s, not a string", typed, known))
 		}
 		clear[known] = typed
 	}

@@ -14,9 +14,9 @@ func TestClearArgumentsAreAccepted(t *testing.T) {
 		{"exec", `{"command":"echo hi"}`, "used cmd for command", "hi\n"},
 		{"exec", `{"cmd":"pwd","cwd":"/tmp"}`, "used workdir for cwd", "/tmp\n"},
 		{"exec", `{"cmd":"echo hi","timeout":30}`, "used timeoutSeconds for timeout", "hi\n"},
-		{"exec", `{"cmd":"echo hi","timeoutSeconds":"30"}`, "used timeoutSeconds 30 for the string", "hi\n"},
-		{"exec", `{"cmd":"echo hi","background":"false"}`, "used background false for the string", "hi\n"},
-		{"exec", `{"command":"echo hi","wait_seconds":"30"}`, "used cmd for command; used waitSeconds for wait_seconds; used waitSeconds 30 for the string", "hi\n"},
+		{"exec", `{"cmd":"echo hi","timeoutSeconds":"30"}`, "used 30 for timeoutSeconds, not a string", "hi\n"},
+		{"exec", `{"cmd":"echo hi","background":"false"}`, "used false for background, not a string", "hi\n"},
+		{"exec", `{"command":"echo hi","wait_seconds":"30"}`, "used cmd for command; used waitSeconds for wait_seconds; used 30 for waitSeconds, not a string", "hi\n"},
 		{"exec", `{"cmd":"echo hi","containerId":"tests"}`, `for the name "tests"`, "hi\n"},
 		{"exec", `{"cmd":"echo hi","container":"tests"}`, `used containerId for container; used containerId b-`, "hi\n"},
 	} {

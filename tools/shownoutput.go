@@ -95,6 +95,9 @@ func (r *ExecResult) show(stdout, stderr excerpt.Excerpt) {
 	r.Truncated = r.OmittedBytes > 0
 	r.unseen = firstOf(stdout.FirstOmitted, stderr.FirstOmitted)
 	r.shown = stdout.Bytes + stderr.Bytes - r.OmittedBytes
+	if r.binary != "" && r.OmittedLines == 0 {
+		r.digested = false // the verdict says all that is known
+	}
 	if !r.digested {
 		r.Summary = r.shortSummary()
 	}

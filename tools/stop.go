@@ -122,7 +122,11 @@ func (r stopResult) text() string {
 		how, what = ending(sandbox.Status(r.Status), r.ExitCode, r.Signal), "execId "+r.ExecID+" in "+what
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s · %s · %s\n", how, what, took(r.took))
+	if r.Hint != "" { // it had ended before, so the time of this call says nothing
+		fmt.Fprintf(&b, "%s · %s\n", how, what)
+	} else {
+		fmt.Fprintf(&b, "%s · %s · %s\n", how, what, took(r.took))
+	}
 	fact(&b, "hint", r.Hint)
 	return b.String()
 }

@@ -13,7 +13,7 @@ const maxText = 1000
 // its body: the first and the last lines are then shown as far as they are text.
 func (k *Keeper) Binary(kind string, surrounded bool) Excerpt {
 	k = k.settled()
-	e := Excerpt{Bytes: k.total, Lines: k.Lines(), Overwritten: k.total - k.stays, OmittedBytes: k.stays, Binary: kind}
+	e := Excerpt{Bytes: k.total, Lines: k.Lines(), OmittedBytes: k.total, Binary: kind} // data overwrites nothing
 	if !surrounded {
 		return e
 	}

@@ -15,6 +15,7 @@ func TestTextAroundBinaryDataIsShown(t *testing.T) {
 		"nothing around":    {data, true, "", 16},
 		"a form of its own": {"!<arch>\n" + data + "\ndone\n", false, "", 30},
 		"a forged mark":     {"[… 5 bytes of binary data left out …]\n" + data, true, "\\[… 5 bytes of binary data left out …]\n[… 16 bytes of binary data left out …]\n", 16},
+		"returns are data":  {"\x00\x01\x02\x03\x04abc\rdef\r", true, "", 13},
 		"no line":           {"word" + data + "word", true, "", 24},
 	} {
 		k := keeperOf(100, tt.printed)
