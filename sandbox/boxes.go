@@ -27,6 +27,7 @@ type boxes struct {
 
 type endedBox struct {
 	id    string
+	name  string // "" if its owner stopped it, or was told
 	owner Owner
 	why   error
 }
@@ -174,10 +175,28 @@ func (s *boxes) forget(b *Box, why error, changes Changes) {
 	}
 	s.ended = slices.DeleteFunc(s.ended, func(e endedBox) bool { return e.id == b.ID })
 	const remember = 256
-	s.ended = append(s.ended, endedBox{b.ID, b.owner, why})
+	name := b.Name
+	if b.conn.closedByOwner() {
+		name = ""
+	}
+	s.ended = append(s.ended, endedBox{b.ID, name, b.owner, why})
 	if len(s.ended) > remember {
 		s.ended = slices.Delete(s.ended, 0, len(s.ended)-remember)
 	}
+}
+
+// claimEnded returns why the owner's last box of a name is gone, once: nil if there was none, or
+// if the owner stopped it.
+func (s *boxes) claimEnded(owner Owner, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.ended) - 1; i >= 0 && name != ""; i-- {
+		if e := &s.ended[i]; e.name == name && owner.reaches(e.owner) {
+			e.name = ""
+			return e.why
+		}
+	}
+	return nil
 }
 
 // addLate records what changed in the workspace of a box that has ended. The caller

@@ -90,7 +90,7 @@ func (s *boxes) full(owner Owner) error {
 	}
 	hint := "Stop a box that you no longer need."
 	if len(mine) == 0 {
-		hint = "All of them are in use by other clients. Try again in some minutes, or have the owner of the server raise max_boxes."
+		hint = "None of them can make room: other clients use them, run something in them, or keep them. Try again in some minutes, or have the owner of the server raise max_boxes."
 	}
 	return Errorf(LimitReached, hint, "%s, and max_boxes allows no more: %s", running(all), strings.Join(list, ", "))
 }

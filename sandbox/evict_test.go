@@ -84,6 +84,15 @@ func TestReplacedDefaultBoxIsTold(t *testing.T) {
 	if why := m.ClaimReplaced(me); why != nil {
 		t.Errorf("twice: %v", why)
 	}
+	if _, _, err := m.Start(t.Context(), other, sandbox.Request{Name: "dev"}); err != nil {
+		t.Fatal(err)
+	}
+	use(me)
+	await(t, "the end of that box", func() bool { return len(m.Boxes(other)) == 1 }) // and that of me
+	m.ClaimReplaced(me)
+	if why := m.ClaimEnded(other, "dev"); why == nil || m.ClaimEnded(other, "dev") != nil {
+		t.Errorf("of a box with a name: %v", why)
+	}
 	if err := m.Stop(me, use(me).ID); err != nil {
 		t.Fatal(err)
 	}

@@ -367,6 +367,10 @@ func (m *Manager) DefaultBox(ctx context.Context, owner Owner, progress func(str
 // last call, nil if it was not or the owner stopped it. What was in it is lost.
 func (m *Manager) ClaimReplaced(owner Owner) error { return m.boxes.claimReplaced(owner) }
 
+// ClaimEnded returns why an owner's last box of a name is gone, once: nil if there was none, or if
+// the owner stopped it.
+func (m *Manager) ClaimEnded(owner Owner, name string) error { return m.boxes.claimEnded(owner, name) }
+
 // usableDefault returns it where it runs and has not run too many commands.
 func (m *Manager) usableDefault(owner Owner) *Box {
 	box := m.boxes.defaultOf(owner)

@@ -10,6 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/maskedlog"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
+	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
 // Excerpt returns what Output does. Of a long output of a run that has ended it shows, besides
@@ -23,7 +24,7 @@ func (r *Run) Excerpt(ctx context.Context, limits excerpt.Limits) (stdout, stder
 	}
 	digest, _ := r.Digest(ctx)
 	var marks []int64
-	for _, n := range slices.Concat(digest.Failures, digest.Wanted) {
+	for _, n := range byImportance(digest) {
 		marks = append(marks, int64(n))
 	}
 	shown, err := r.passages(ctx, [2]excerpt.Excerpt{stdout, stderr}, marks, limits)
@@ -32,6 +33,13 @@ func (r *Run) Excerpt(ctx context.Context, limits excerpt.Limits) (stdout, stder
 		return stdout, stderr
 	}
 	return shown[0], shown[1]
+}
+
+// byImportance returns the lines whose neighbourhood an excerpt shows: the first failure, the lines
+// that the caller looks for, and the other failures.
+func byImportance(d summary.Digest) []int {
+	first := d.Failures[:min(1, len(d.Failures))]
+	return slices.Concat(first, d.Wanted, d.Failures[len(first):])
 }
 
 // passages returns an excerpt of the log. The given excerpts have the sizes of the streams.

@@ -9,7 +9,6 @@ import (
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 	"github.com/warmbox/warmbox/sandbox/rawlog"
 	"github.com/warmbox/warmbox/sandbox/redact"
-	"github.com/warmbox/warmbox/sandbox/screen"
 	"github.com/warmbox/warmbox/sandbox/summary"
 	"github.com/warmbox/warmbox/sandbox/wire"
 )
@@ -70,7 +69,7 @@ type runEnd struct {
 type output struct {
 	ends   [2]excerpt.Keeper // stdout, stderr
 	digest *digester
-	screen *screen.Screen // nil without a terminal
+	screen *maskedScreen // nil without a terminal
 }
 
 // phase is where the protocol stands for a run.

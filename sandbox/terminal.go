@@ -11,8 +11,8 @@ import (
 
 // A Look is what a reader sees of a run at a terminal: of a program that draws its screen the
 // rows, of any other the lines since the last look. Its text is inert, and its secrets are
-// masked as far as they stand in one row or wrap to the next: half a secret that a program
-// draws at the edge of the screen has no recognizable form.
+// masked, as far as the program printed them in one piece or they stand in one row: half a secret
+// that a program cuts off itself has no recognizable form.
 type Look struct {
 	Drawn bool   // the program draws its screen: Rows are to be seen, else Lines
 	Known bool   // there is something to show: the screen is known, or none of the lines is missing
@@ -27,14 +27,14 @@ type Look struct {
 }
 
 // newScreen returns the screen of a run at a terminal.
-func newScreen(r *Run) *screen.Screen {
+func newScreen(r *Run) *maskedScreen {
 	s := screen.New(r.Command.TTY.Cols, r.Command.TTY.Rows, func(problem string) {
 		r.Box.logger.Error("the screen of a terminal panicked", "exec", r.ID, "problem", problem)
 	})
 	if r.resumed != nil {
 		s.Unknown()
 	}
-	return s
+	return &maskedScreen{Screen: s, secrets: r.secrets}
 }
 
 // Changed returns a channel that is closed when the run prints something or ends.

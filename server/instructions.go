@@ -9,7 +9,7 @@ What comes back: how the command ended (status: exited, running, timeout, killed
 
 Output: a small one comes whole. Of a longer one you get a summary, whose lines bear the numbers that logs knows them by, and an excerpt; want says what you look for. The rest is in the log: logs {execId} reads by line (fromLine, lines, tail) or searches (grep, context), so do not run a command again to see more. The raw output is also the file logPath on the server's machine.
 
-Time: after waitSeconds exec returns status "running"; the command goes on. Wait on it with logs {execId, fromLine: next, waitSeconds}, which returns at the end, or when output came and then paused; with grep, on a line that matches, such as a server's "listening". timeoutSeconds kills. Start servers and watchers with background: true. input answers what asks (background, tty), sends signals; stop {execId} ends one command; list shows what runs and what was left over.
+Time: after waitSeconds exec returns status "running"; the command goes on. Wait on it with logs {execId, until: "end"}, or {execId, fromLine: next, waitSeconds}, which returns at the end, or when output came and then paused; with grep, on a line that matches, such as a server's "listening". timeoutSeconds kills. Start servers and watchers with background: true. input answers what asks (background, tty), sends signals; stop {execId} ends one command; list shows what runs and what was left over.
 
 Limits: no network unless the owner of the server allowed it; an unprivileged user; a read-only system. Work in /workspace: files there are what the user gets. /tmp and $HOME are writable too, and go with the box. Standard input is empty unless you pass stdin.
 

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -56,7 +57,10 @@ func accept(tool mcp.Tool, args json.RawMessage) (accepted json.RawMessage, note
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		value, known := members[name], name
 		if _, ok := schema.Properties[name]; !ok {
-			known = meant(name, slices.Collect(maps.Keys(schema.Properties)))
+			known = cmp.Or(meant(name, slices.Collect(maps.Keys(schema.Properties))), idFor(name, value))
+			if _, ok := schema.Properties[known]; !ok {
+				return nil, nil, nil
+			}
 			_, given := members[known]
 			_, twice := clear[known]
 			if known == "" || given || twice {
@@ -90,6 +94,19 @@ func meant(name string, known []string) string {
 		if plainName(k) == plain || aliases[plain] == k {
 			return k
 		}
+	}
+	return ""
+}
+
+// idFor returns the argument for an id that is given as id: its first letter tells what it names.
+func idFor(name string, value json.RawMessage) string {
+	switch {
+	case plainName(name) != "id":
+		return ""
+	case bytes.HasPrefix(value, []byte(`"e-`)):
+		return "execId"
+	case bytes.HasPrefix(value, []byte(`"b-`)):
+		return "containerId"
 	}
 	return ""
 }

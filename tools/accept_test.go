@@ -27,6 +27,8 @@ func TestClearArgumentsAreAccepted(t *testing.T) {
 		}
 	}
 	callTool(t, c, "exec", `{"cmd":"echo hi"}`).has(t, map[string]any{"note": nil})
+	callTool(t, c, "logs", `{"id":"e-none"}`).has(t, map[string]any{"note": "used execId for id", "code": "EXEC_NOT_FOUND"})
+	callTool(t, c, "stop", `{"id":"b-none"}`).has(t, map[string]any{"note": "used containerId for id", "code": "BOX_NOT_FOUND"})
 	stopped := callTool(t, c, "stop", `{"containerId":"tests"}`)
 	stopped.has(t, map[string]any{"status": "stopped"})
 	stopped.says(t, `for the name "tests"`)

@@ -289,7 +289,7 @@ func TestErrorsSayWhatToTry(t *testing.T) {
 		{"start", `{"image":"evil:latest"}`, "IMAGE_DENIED", `image "evil:latest" is not on the list`},
 		{"start", `{"env":{"A":"` + strings.Repeat("<", 10000) + `"}}`, "INVALID_ARGUMENT", "more than the 49152 allowed"},
 		{"stop", `{"containerId":"b-none"}`, "BOX_NOT_FOUND", `there is no box "b-none"`},
-		{"stop", `{"id":"b-none"}`, "INVALID_ARGUMENT", "stop has no argument \"id\"\nhint: Did you mean \"containerId\"?"},
+		{"stop", `{"id":"none"}`, "INVALID_ARGUMENT", "stop has no argument \"id\"\nhint: Did you mean \"containerId\"?"},
 	} {
 		a := callTool(t, c, test.tool, test.args)
 		if !a.isError || a.fields["code"] != test.code || !strings.Contains(a.text, test.text) || len(a.text) > 5000 {

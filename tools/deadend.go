@@ -19,6 +19,7 @@ type scene struct {
 	text   string // the end of what it printed as errors
 	errors string // the same in lower case
 	room   sandbox.Room
+	input  bool // the command can read its standard input
 	calls  bool // the caller can call again
 	shells bool // such a call can run a command in a named shell of the box
 }
@@ -109,6 +110,31 @@ var deadEnds = []deadEnd{
 			return "No editor can be used here: git commit -m, git merge --no-edit, GIT_SEQUENCE_EDITOR=true (or a sed script) for git rebase -i, and sed or a heredoc for files."
 		},
 	}, {
+		"host path",
+		func(s *scene) bool {
+			host := s.box.Place.Workspace
+			return host != "" && host != s.box.Place.Dir && strings.Contains(s.cmd, host) && s.says("no such file or directory", "not found")
+		},
+		func(s *scene) string { return workspaceHint(s.box) },
+	}, {
+		"input",
+		func(s *scene) bool { return s.calls && !s.input && s.says("eoferror: eof when reading a line") },
+		func(s *scene) string {
+			return "The command read its standard input, which is empty: pass stdin, or start it with tty: true and answer with input."
+		},
+	}, {
+		"terminal",
+		func(s *scene) bool {
+			return s.calls && !s.input && s.says("failed tty get", "not a tty", "error opening terminal", "inappropriate ioctl for device")
+		},
+		func(s *scene) string { return "The program needs a terminal: start it with tty: true." },
+	}, {
+		"port",
+		func(s *scene) bool { return s.says("address already in use", "eaddrinuse") },
+		func(s *scene) string {
+			return "Another process of this container has the port: list shows what runs, and stop ends it."
+		},
+	}, {
 		"interpreter",
 		func(s *scene) bool {
 			return s.says("cannot execute: required file not found", "bad interpreter: no such file")
@@ -170,7 +196,7 @@ func (s *Set) deadEnds(owner sandbox.Owner, follows bool, run *sandbox.Run, exit
 
 // newScene returns the scene of a command, nil for one that cannot have met a dead end.
 func newScene(run *sandbox.Run, exit sandbox.Exit, r *ExecResult) *scene {
-	c := &scene{cmd: run.Command.Cmd, box: run.Box, exit: exit}
+	c := &scene{cmd: run.Command.Cmd, box: run.Box, exit: exit, input: run.Command.Stdin != nil || run.Command.Interactive}
 	// For any exit code: a shell goes on after a command that failed, and a pipe hides its code.
 	if c.text = tail(r.Stderr); c.merges(run.Command.TTY != nil) {
 		c.text = strings.TrimSpace(tail(r.Stdout) + "\n" + c.text)
@@ -218,7 +244,7 @@ func (s *scene) home() string { return cmp.Or(s.room.Home, "HOME") }
 var netErrors = []string{
 	"could not resolve", "couldn't resolve", "unable to resolve host", "temporary failure in name resolution", "temporary failure resolving",
 	"name or service not known", "nodename nor servname", "name does not resolve", "no such host", "unknown host", "bad address '", "dial tcp: lookup",
-	"network is unreachable", "eai_again", "enotfound", "enetunreach", "failed to establish a new connection", "err_internet_disconnected",
+	"network is unreachable", "eai_again", " enotfound", "'enotfound'", "enetunreach", "failed to establish a new connection", "err_internet_disconnected",
 }
 
 // netFailed reports whether the command could not reach another machine. curl -s and wget -q
@@ -258,13 +284,14 @@ func (s *scene) readOnly() bool {
 }
 
 // missing returns the program that a shell or env says it did not find, "" if none does. It is
-// a plain word of the command or of a script that it ran.
+// a word of the command: a hint repeats no word that the box made up. A command that sets its own
+// PATH knows why.
 func (s *scene) missing() string {
-	if !s.says("not found", "no such file or directory") {
+	if !s.says("not found", "no such file or directory") || strings.Contains(s.cmd, "PATH=") {
 		return ""
 	}
 	for line := range strings.Lines(s.text) {
-		if name := missingIn(strings.TrimSpace(line)); name != "" {
+		if name := missingIn(strings.TrimSpace(line)); name != "" && s.runs(name) {
 			return name
 		}
 	}

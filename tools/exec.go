@@ -230,12 +230,23 @@ func (s *Set) begin(ctx context.Context, owner sandbox.Owner, args execCall, com
 	if err != nil {
 		return nil, err
 	}
+	command.Dir = inContainer(box, command.Dir)
 	if args.ask && s.Ask > 0 {
 		command.Approve = func(ctx context.Context, denial error) (sandbox.Approval, error) {
 			return s.askUser(ctx, box, args, denial, progress)
 		}
 	}
 	return box.Exec(ctx, command)
+}
+
+// inContainer returns the directory of a box that a directory of the user's machine is seen as, or
+// the directory itself: a model knows the paths of its user.
+func inContainer(box *sandbox.Box, dir string) string {
+	host := box.Place.Workspace
+	if rest, ok := strings.CutPrefix(dir, host); ok && host != "" && (rest == "" || rest[0] == '/') {
+		return box.Place.Dir + rest
+	}
+	return dir
 }
 
 // result returns what a call says of its command.
@@ -250,6 +261,9 @@ func (s *Set) result(ctx context.Context, owner sandbox.Owner, args execCall, ru
 	r.Hint = strings.TrimSpace(approvalHint(run.Command.Approval) + " " + r.Hint)
 	if args.ContainerID == "" {
 		r.hint(replacedHint(s.Manager.ClaimReplaced(owner))...)
+	}
+	if dir := run.Command.Dir; dir != args.Workdir {
+		r.hint(workspaceHint(run.Box))
 	}
 	changes := run.Box.Changes(changesWait(exit, args.follows))
 	r.Changed = changedPaths(changes)

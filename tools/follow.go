@@ -53,7 +53,7 @@ func (s *Set) follow(ctx context.Context, owner sandbox.Owner, id string, q sand
 		if wait.untilEnd || changed || settled(v, q) || f.enough(v) || deadline.Err() != nil {
 			r := newLogsResult(v, q)
 			// A call that waits for the end gets the summary also if the command had just ended.
-			asksEnd := q.From == 0 && q.Match == nil || wait.limit > 0 && v.Page.Next > v.Count
+			asksEnd := q.From == 0 && q.Match == nil && q.Bytes == endBytes || wait.limit > 0 && v.Page.Next > v.Count
 			if (changed || asksEnd) && r.Status != sandbox.Running {
 				r.Summary = s.Manager.Summary(ctx, owner, id)
 			}

@@ -18,8 +18,10 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 		if exit.Err != nil {
 			list = append(list, lostHint(exit.Err))
 		}
-		list = append(list, runningHint(run.Command.Timeout))
-		if run.Command.Interactive && exit.Err == nil {
+		if run.Command.TTY == nil || exit.Err != nil {
+			list = append(list, runningHint(run.Command.Timeout))
+		}
+		if run.Command.Interactive && run.Command.TTY == nil && exit.Err == nil {
 			list = append(list, "Its stdin is open: input writes to it.")
 		}
 	case sandbox.TimedOut:
@@ -110,4 +112,9 @@ func replacedHint(why error) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("This ran in a new container: %s. Files outside the workspace, named shells and background commands of the old one are gone.", FailureOf(why).Error)}
+}
+
+// workspaceHint says where the workspace of a box is.
+func workspaceHint(box *sandbox.Box) string {
+	return fmt.Sprintf("%s of the user's machine is %s in the container.", box.Describe().Workspace, box.Place.Dir)
 }

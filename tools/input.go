@@ -22,7 +22,7 @@ func inputTool() mcp.Tool {
 			`Returns what it prints then, as logs does.`,
 		RawInputSchema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{
 			"execId":{"type":"string"},
-			"text":{"type":"string","description":"with \n where Enter is meant"},
+			"text":{"type":"string","description":"with \\n where Enter is meant"},
 			"eof":{"type":"boolean"},
 			"signal":{"enum":["INT","TERM","KILL","HUP","USR1"]},
 			"cols":{"type":"integer"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
+	"github.com/warmbox/warmbox/sandbox/summary"
 )
 
 const (
@@ -30,6 +31,10 @@ const (
 
 	// minBytes is the size of the largest character. A smaller part of a line might show none.
 	minBytes = utf8.UTFMax
+
+	// endBytes bounds a page that nobody asked a range of: as much as exec shows of a long
+	// output.
+	endBytes = defaultCut
 
 	// maxContext is more lines than a reader needs around a match.
 	maxContext = 100
@@ -140,6 +145,8 @@ func (a *logsArgs) query() (sandbox.LineQuery, error) {
 		q.Most = *a.tail
 	case a.lines != nil || a.grep != "":
 		q.From = 1
+	default:
+		q.Bytes = endBytes
 	}
 	if a.lines != nil {
 		q.Most = *a.lines
@@ -280,8 +287,24 @@ func newLogsResult(v sandbox.Lines, q sandbox.LineQuery) logsResult {
 	if !rec.Log.Complete {
 		r.Log = &LogGap{LostBytes: rec.Log.Lost, Reason: rec.Log.Reason}
 	}
-	r.Hint = strings.Join(logsHints(v, q), " ")
+	hints := logsHints(v, q)
+	if kind := binaryKind(page); kind != "" && q.Match == nil {
+		r.Text, r.shown = "", 0
+		hints = append(hints, fmt.Sprintf("Its lines are binary data (%s), which is not shown: pipe the command through xxd, or write its output to a file.", kind))
+	}
+	r.Hint = strings.Join(hints, " ")
 	return r
+}
+
+// binaryKind returns the kind of binary data that a page has, "" for text.
+func binaryKind(p sandbox.Page) string {
+	var beginning []byte
+	for _, l := range p.Lines {
+		if beginning = append(append(beginning, l.Text...), '\n'); len(beginning) > 8<<10 {
+			break
+		}
+	}
+	return summary.BinaryKind(beginning)
 }
 
 // mayPrint reports whether a command, or a process that it left behind, may print more. The log
@@ -314,6 +337,9 @@ func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 	if !v.Page.Searched {
 		list = append(list, stoppedHint(v.Page))
 	}
+	if p := v.Page; q.Match != nil && p.Total == 0 && p.Counted && !strings.Contains(q.Match.String(), "(?i") && v.Record.Exit.Status != sandbox.Running {
+		list = append(list, "(?i) in front of the pattern ignores case.")
+	}
 	list = append(list, cutHint(v, q)...)
 	if q.Stream != 0 && v.Mixed > 0 {
 		list = append(list, fmt.Sprintf("From line %d on, output was printed too fast to tell stdout and stderr apart everywhere: lines of both streams may be shown.", v.Mixed))
@@ -324,8 +350,8 @@ func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 // stoppedHint says how to continue a search that was stopped.
 func stoppedHint(p sandbox.Page) string {
 	where := fmt.Sprintf("fromLine %d", p.Next)
-	if p.NextByte > 0 {
-		where += fmt.Sprintf(", fromByte %d", p.NextByte)
+	if p.NextByte > 0 { // in a long line, which plain words do not make faster
+		return fmt.Sprintf("The search was stopped after %v and may have missed matches. Continue it with %s, fromByte %d.", searchTime, where, p.NextByte)
 	}
 	return fmt.Sprintf("The search was stopped after %v and may have missed matches. Continue it with %s, or search for plain words, which is faster.", searchTime, where)
 }
@@ -399,7 +425,7 @@ func pageText(p sandbox.Page, q sandbox.LineQuery) string {
 		if q.Match == nil && !(q.FromByte > 0 && l.Number == q.From) {
 			text = excerpt.Settle(text)
 		}
-		b.WriteString(excerpt.Inert(text))
+		b.WriteString(excerpt.GuardMarks(excerpt.Inert(text)))
 		if l.Omitted > 0 {
 			fmt.Fprintf(&b, " [… %s]", excerpt.Count(l.Omitted, "byte"))
 		}

@@ -84,6 +84,9 @@ func took(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
+	if d >= 100*time.Second {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 

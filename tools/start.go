@@ -109,6 +109,9 @@ func (s *Set) handleStart(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 		return Failed(err), nil
 	}
 	r := s.started(box, reused, args)
+	if why := s.Manager.ClaimEnded(s.owner(ctx), args.name); why != nil && !reused {
+		r.Notes = append(r.Notes[:len(r.Notes):len(r.Notes)], "this is a new container: "+FailureOf(why).Error+"; files outside the workspace are gone")
+	}
 	r.Room = s.room(s.owner(ctx), box)
 	r.StartMs = time.Since(begin).Milliseconds()
 	return reply(r, r.text()), nil

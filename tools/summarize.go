@@ -25,6 +25,9 @@ func (s *Set) summarize(ctx context.Context, run *sandbox.Run, r *ExecResult) {
 		return
 	}
 	r.Summary, r.digested = digest.Summary, true
+	if want := run.Command.Want; want != "" && len(digest.Wanted) == 0 {
+		r.hint("No line has a word of want.")
+	}
 	s.sample(ctx, digest, r)
 	if s.Model == nil {
 		return

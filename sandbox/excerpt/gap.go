@@ -3,6 +3,7 @@ package excerpt
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // A Gap is what an excerpt leaves out of a stream at one place.
@@ -32,18 +33,30 @@ func (g Gap) Mark() string {
 // markBegin begins each line of ours within an excerpt.
 const markBegin = "[…"
 
-// Guard puts a backslash before the mark in each line of an excerpt that begins like one of ours.
+// Guard puts a backslash before the mark in each line of an excerpt that begins like one of ours,
+// also behind or around characters that nobody sees, and behind backslashes.
 func Guard(text string) string {
-	if !strings.Contains(text, markBegin) {
+	if !strings.Contains(text, "…") {
 		return text
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		rest := strings.TrimLeft(line, " \t␍")
-		if strings.HasPrefix(rest, markBegin) {
+		rest := strings.TrimLeftFunc(line, func(r rune) bool { return r == '\\' || unseen(r) })
+		inner, ok := strings.CutPrefix(rest, "[")
+		if ok && strings.HasPrefix(strings.TrimLeftFunc(inner, unseen), "…") {
 			line = line[:len(line)-len(rest)] + `\` + rest
 		}
 		b.WriteString(line)
 	}
 	return b.String()
+}
+
+// GuardMarks puts a backslash before each mark within a line, of a text that has marks of ours at
+// its ends.
+func GuardMarks(line string) string { return strings.ReplaceAll(line, markBegin, `\`+markBegin) }
+
+// unseen reports whether a character leaves no mark of its own on a screen.
+func unseen(r rune) bool {
+	const fillers = "\u115f\u1160\u3164\uffa0\u2800␍"
+	return unicode.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me) || strings.ContainsRune(fillers, r)
 }

@@ -14,7 +14,15 @@ type want struct {
 	words    []wantWord
 	triggers *triggerSet
 	lines    []wantedLine
-	same     map[*template]int // how many lines of a kind have come
+	same     map[wantedKind]int // how many lines of a kind have come
+}
+
+// A wantedKind is what lines have in common that differ only in numbers and names nobody
+// looks for.
+type wantedKind struct {
+	template *template
+	hits     uint32 // a bit for each word that they have
+	whole    uint32 // a bit for each that stands alone
 }
 
 // A wantWord is a word in lower case, without the ending of a plural or a past tense.
@@ -26,9 +34,7 @@ type wantWord struct {
 // A wantedLine is a line with words of a want.
 type wantedLine struct {
 	line
-	hits  uint32 // a bit for each word that it has
-	whole uint32 // a bit for each that stands alone
-	kind  *template
+	wantedKind
 	worth int // set by sort
 }
 
@@ -58,7 +64,7 @@ var fillers = []string{
 
 // newWant returns what finds the words of text, or nil if it has none.
 func newWant(text string) *want {
-	w := &want{same: make(map[*template]int)}
+	w := &want{same: make(map[wantedKind]int)}
 	t := *triggers
 	for _, word := range strings.Fields(strings.ToLower(text)) {
 		word = strings.Trim(word, `.,:;!?()[]{}<>"'`+"`")
@@ -142,12 +148,13 @@ func (w *want) add(n int, text []byte, t *template, mask masker) {
 	for i := range w.words {
 		w.words[i].count += int(hits >> i & 1)
 	}
+	kind := wantedKind{t, hits, whole}
 	if t != nil {
-		if w.same[t]++; w.same[t] > maxAlike {
+		if w.same[kind]++; w.same[kind] > maxAlike {
 			return
 		}
 	}
-	w.lines = append(w.lines, wantedLine{line: line{n, mask.sample(text, loudSample)}, hits: hits, whole: whole, kind: t})
+	w.lines = append(w.lines, wantedLine{line: line{n, mask.sample(text, loudSample)}, wantedKind: kind})
 	if len(w.lines) >= 2*maxWanted {
 		w.sort()
 		w.lines = w.lines[:maxWanted]
@@ -195,11 +202,11 @@ func (s *Summarizer) pickWanted(p *picker) {
 		return
 	}
 	s.want.sort()
-	told := map[*template]bool{}
+	told := map[wantedKind]bool{}
 	for _, l := range s.want.lines {
 		note := ""
-		if t := l.kind; t != nil && s.want.same[t] > maxAlike && !told[t] {
-			told[t] = true
+		if t := l.template; t != nil && s.want.same[l.wantedKind] > maxAlike && !told[l.wantedKind] {
+			told[l.wantedKind] = true
 			note = repeated(t.count, l.n, t.last)
 		}
 		p.pick(l.line, note)

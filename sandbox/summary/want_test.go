@@ -29,6 +29,20 @@ func TestWantedLinesAreShown(t *testing.T) {
 	}
 }
 
+// A rare word decides among lines that differ only in numbers.
+func TestRareWordDecidesAmongAlikeLines(t *testing.T) {
+	for _, words := range []string{"request number 1717", "ok request 1717", "what about the request with number 1717?"} {
+		s := New(Options{Want: words})
+		for n := range 3000 {
+			fmt.Fprintf(s, "ok request number %d\n", n)
+		}
+		d := s.Digest(Exit{})
+		if !strings.Contains(d.Summary, "1718: ok request number 1717") || len(d.Wanted) == 0 || d.Wanted[0] != 1718 {
+			t.Errorf("want %q: %v\n%s", words, d.Wanted, d.Summary)
+		}
+	}
+}
+
 // Words that are nowhere, and words that say nothing, change nothing.
 func TestWantOfNothingChangesNothing(t *testing.T) {
 	plain := New(Options{})
