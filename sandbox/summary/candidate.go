@@ -50,7 +50,7 @@ func (s *Summarizer) candidates() []candidate {
 // turnsBad reports whether a line counts failures, unlike the first one of its template:
 // one of the rows of a table.
 func (s *Summarizer) turnsBad(t *template, l line) bool {
-	return t.first != l.n && badCount().MatchString(l.text) && !badCount().MatchString(t.sample)
+	return t.first != l.n && badCount().MatchString(l.text) && !badCount().MatchString(t.sample) && !passes(l.text, strings.ToLower(l.text))
 }
 
 // These bound the time to finish a summary.

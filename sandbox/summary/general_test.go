@@ -42,6 +42,12 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"error: the value", "[rule-of-length]"}, nil},
 		"tracebacks apart": {1, parts(traceback("KeyError: 'sku'", 11), progress(90), traceback("ValueError: not a number", 22), progress(90)),
 			[]string{"KeyError: 'sku'", "line 11", "ValueError: not a number", "line 22"}, nil},
+		"rows without errors are no counts": {1, parts(func(w io.Writer) {
+			for i := range 40 {
+				fmt.Fprintf(w, "copied table %d without errors\n", i)
+			}
+		}, lines("panic: the index is corrupt"), progress(9)),
+			[]string{"the index is corrupt"}, []string{"copied table 1 ", "copied table 38 "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(Options{})
