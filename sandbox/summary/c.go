@@ -51,7 +51,7 @@ var cRules = []rule{
 	{
 		// file:line:col: message, without a severity: go build, go vet, flake8, ruff
 		hints: []string{".go:", ".py:", ".rb:", ".lua:", ".sh:", ".ts:", ".js:", ".yml:", ".yaml:", ".zig:", ".proto:"},
-		inner: true, weight: found, start: re(`^(?:vet: )?[^\s:(]+\.\w+:\d+:\d+:? (?:[A-Z]+\d+ |[a-z(\x60"*%]|[A-Z][a-z])`),
+		inner: true, weight: found, mild: true, start: re(`^(?:vet: )?[^\s:(]+\.\w+:\d+:\d+:?\s(?:[A-Z]+\d+:? |[a-z(\x60"*%]|[A-Z][a-z])`),
 	},
 }
 

@@ -177,6 +177,9 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		return e
 	}
 	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, each: name == "" && r.each, parts: []piece{{l, title}}}
+	if r.mild {
+		e.severity = suspect
+	}
 	if len(f.failures) == 0 {
 		f.before, _ = f.tail.at(l.n - 1)
 	}

@@ -42,6 +42,10 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"error: the value", "[rule-of-length]"}, nil},
 		"tracebacks apart": {1, parts(traceback("KeyError: 'sku'", 11), progress(90), traceback("ValueError: not a number", 22), progress(90)),
 			[]string{"KeyError: 'sku'", "line 11", "ValueError: not a number", "line 22"}, nil},
+		"findings without a word of trouble": {1, parts(prose(90), lines("books/seven.zz:41:2: prefer one entry a line", "books/shelf.zz(7): the sum stands alone"), prose(90), prose(90)),
+			[]string{"prefer one entry a line", "the sum stands alone"}, nil},
+		"findings of style after an error": {1, parts(styleFindings(90), lines("*** ERROR: the page list of the manual is not closed"), progress(60)),
+			[]string{"the manual is not closed", "pages/"}, nil},
 		"rows without errors are no counts": {1, parts(func(w io.Writer) {
 			for i := range 40 {
 				fmt.Fprintf(w, "copied table %d without errors\n", i)
@@ -101,4 +105,21 @@ func findings(n int, severity string) func(io.Writer) {
 
 func traceback(message string, n int) func(io.Writer) {
 	return lines("Traceback (most recent call last):", fmt.Sprintf(`  File "/app/run.py", line %d, in go`, n), "    go()", message)
+}
+
+// prose has lines of different words, none of which says anything.
+func prose(n int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "%s %s and %s, as always\n", letters[i%26], letters[i*7%26], letters[i/26])
+		}
+	}
+}
+
+func styleFindings(n int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "pages/%s.py:%d:1: the %s of %s is never read, so consider to remove it, or to use it in %s\n", letters[i%26], i+1, letters[i*3%26], letters[i*7%26], letters[i/26])
+		}
+	}
 }

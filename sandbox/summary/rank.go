@@ -41,6 +41,9 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 	}
 	for _, f := range list {
 		f.severity = f.stated()
+		if f.severity == suspect && f.weight == found && f.name == "" {
+			f.weight = logged // so that an error in a log comes first
+		}
 	}
 	rank(list)
 	list = spread(list)

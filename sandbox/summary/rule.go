@@ -18,6 +18,7 @@ type rule struct {
 	reach int     // maximum number of lines that belong to the failure
 
 	weight  weight
+	mild    bool                        // only the words of the title say how severe it is
 	inner   bool                        // within a failure of a rule with holds, a part of that failure
 	holds   bool                        // failures that inner rules find belong to this one
 	each    bool                        // every first line is another failure, unless all its parts are known

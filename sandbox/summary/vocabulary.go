@@ -29,7 +29,7 @@ var (
 		"overflow", "exhausted", "reset by peer", "broken pipe", "rolled back", "drift", "insufficient", "back-off", "backoff", "evicted", "unhealthy", "incompatible",
 		"vulnerab", "memory leak", "memory-leak", "definitely lost", "non-2xx", "bad gateway", "incomplete", "unavailable", "unrecognized", "declined", "overrun", "not exported",
 		"is not ", "must be ", "must not ", "did not ", "lost connection", "disconnected", "throttl", "duplicate", "truncated", "insecure", "expired", "undeclared", "no route",
-		"unsatisfi", "cyclic", "unbound", "misspelled", "stalled", "no rule", "issue: ", "out of range", "out of bounds", "no matching",
+		"unsatisfi", "cyclic", "unbound", "misspelled", "stalled", "no rule", "and not used", "redeclared", "too many arguments", "not enough arguments", "issue: ", "out of range", "out of bounds", "no matching",
 	}
 	suspectWords = []string{"unknown", "warn", "expected", "assert", "deprecat", "lost:", "unused", "suspicious", "retry", "retri", "skipped", "ignored", "obsolete"}
 )

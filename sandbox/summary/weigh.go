@@ -53,6 +53,9 @@ func weigh(text string) (kind, int) {
 	if !quiet && !passed && failMark.in(text, lower) {
 		return doubtful, int(bad)
 	}
+	if !quiet && !passed && placedTitle().MatchString(text) {
+		return doubtful, int(suspect)
+	}
 	if n := results.count(text, lower); n > 0 {
 		return resultLine, n
 	}
@@ -84,6 +87,11 @@ func inNameOnly(lower string) bool {
 	}
 	return !troubled(rest)
 }
+
+// placedTitle matches a line that begins with its place, as findings of most tools do. A
+// line number alone needs a colon: stack frames have none. After more than one blank, compilers
+// continue the finding before.
+var placedTitle = re(`^(?:[A-Za-z]:)?[^\s:(]+\.[A-Za-z]\w{0,5}(?::\d+:\d+:?|:\d+:|\(\d+(?:,\d+)?\):)\s\S`)
 
 var (
 	lispFrame = re(`^\s*\d+: (?:\(|0x[0-9a-f]+ |(?:core|std|alloc|test)::)`)
