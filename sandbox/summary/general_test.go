@@ -46,6 +46,10 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"prefer one entry a line", "the sum stands alone"}, nil},
 		"findings of style after an error": {1, parts(styleFindings(90), lines("*** ERROR: the page list of the manual is not closed"), progress(60)),
 			[]string{"the manual is not closed", "pages/"}, nil},
+		"explanations below findings": {1, parts(progress(60), explained("the shelf stands alone", "two keys for one door", "a lamp without its shade", "paper of the wrong size"), progress(60)),
+			[]string{"the shelf stands alone", "two keys for one door", "a lamp without its shade", "paper of the wrong size"}, nil},
+		"a file that was not read": {1, parts(manyInvalid(80), lines("shop/late.zz:9:1: unterminated comment"), manyInvalid(80), progress(60)),
+			[]string{"shop/late.zz:9:1: unterminated comment"}, nil},
 		"rows without errors are no counts": {1, parts(func(w io.Writer) {
 			for i := range 40 {
 				fmt.Fprintf(w, "copied table %d without errors\n", i)
@@ -120,6 +124,24 @@ func styleFindings(n int) func(io.Writer) {
 	return func(w io.Writer) {
 		for i := range n {
 			fmt.Fprintf(w, "pages/%s.py:%d:1: the %s of %s is never read, so consider to remove it, or to use it in %s\n", letters[i%26], i+1, letters[i*3%26], letters[i*7%26], letters[i/26])
+		}
+	}
+}
+
+// explained has findings, each with an explanation that sounds worse than the finding.
+func explained(findings ...string) func(io.Writer) {
+	return func(w io.Writer) {
+		for i, f := range findings {
+			fmt.Fprintf(w, "books/%s.zz:%d:4: %s\n  An invalid %s could not be found, or its %s is missing in the %s\n  that is not %s. Unexpected failures of the %s are denied.\n",
+				letters[i], 10*i+5, f, letters[3*i], letters[5*i], letters[3*i+1], letters[2*i], letters[7*i])
+		}
+	}
+}
+
+func manyInvalid(n int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "shop/%s.zz:%d:1: invalid %s of %s in %s\n", letters[i%26], i, letters[i%26], letters[i/26], letters[i*7%26])
 		}
 	}
 }

@@ -157,6 +157,8 @@ func (b *below) add(n int) bool {
 		if labelOnly().MatchString(text) {
 			b.label = 2
 		}
+	case b.hasPlace && placedTitle().MatchString(b.text) && placedTitle().MatchString(text):
+		return false // the next finding
 	case placed().MatchString(text):
 		if !b.hasPlace && isOwn(text) {
 			b.parts, b.hasPlace = append(b.parts, piece{l, place}), true

@@ -30,7 +30,7 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		list = append(list, f)
 	}
 	for _, c := range all {
-		if c.kind != erred && c.kind != doubtful || known[c.n] {
+		if c.kind != erred && c.kind != doubtful || known[c.n] || s.explains(c) {
 			continue
 		}
 		f := &failure{severity: severity(c.worth), count: c.count, first: c.n, last: c.last, parts: []piece{{c.line, title}}}
@@ -61,6 +61,20 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 	return s.ranked
 }
 
+// explains reports whether a line is a part of the finding above it, by its indentation.
+func (s *Summarizer) explains(c candidate) bool {
+	above, ok := s.nearby.headings[c.n]
+	if !ok || c.kind != doubtful || c.n-above.n > nearReach || placed().MatchString(c.text) {
+		return false
+	}
+	text := unwrapped(above.text)
+	if !placedTitle().MatchString(text) {
+		return false
+	}
+	k, _ := weigh(text)
+	return k >= warned
+}
+
 // rank sorts failures by importance: by weight, then severe ones first, then rare ones,
 // then in order.
 func rank(list []*failure) {
@@ -74,6 +88,9 @@ func (f *failure) stated() severity {
 	title := beginning(f.parts[0].text, maxRuleText)
 	if lintStyle().MatchString(title) {
 		return suspect
+	}
+	if lower := strings.ToLower(title); unparsed.in(title, lower) && (placed().MatchString(unwrapped(title)) || failMark.in(title, lower)) {
+		return severe
 	}
 	return max(f.severity, severityOf(strings.ToLower(title)))
 }

@@ -20,7 +20,7 @@ var (
 	severeWords = []string{
 		"fatal", "panic", "crash", "segfault", "segmentation", "deadlock", "data race", "core dumped", "out of memory", "outofmemory", "oom-", "oomkilled", "corrupt",
 		"unhandled", "uncaught", "killed", "abort", "bug: ", "oops: ", "null pointer", "nullpointer", "no space left", "disk full", "critical", "severe",
-		"exited with code ", "exited on signal", "terminated by signal", "stack overflow", "double free", "use-after-free", "data loss",
+		"exited with code ", "exited on signal", "terminated by signal", "stack overflow", "double free", "use-after-free", "used after", "data loss",
 	}
 	badWords = []string{
 		"error", "fail", "exception", "traceback", "cannot", "can't", "couldn't", "could not", "not found", "no such", "undefined", "denied", "refused", "timed out",
@@ -29,7 +29,7 @@ var (
 		"overflow", "exhausted", "reset by peer", "broken pipe", "rolled back", "drift", "insufficient", "back-off", "backoff", "evicted", "unhealthy", "incompatible",
 		"vulnerab", "memory leak", "memory-leak", "definitely lost", "non-2xx", "bad gateway", "incomplete", "unavailable", "unrecognized", "declined", "overrun", "not exported",
 		"is not ", "must be ", "must not ", "did not ", "lost connection", "disconnected", "throttl", "duplicate", "truncated", "insecure", "expired", "undeclared", "no route",
-		"unsatisfi", "cyclic", "unbound", "misspelled", "stalled", "no rule", "and not used", "redeclared", "too many arguments", "not enough arguments", "issue: ", "out of range", "out of bounds", "no matching",
+		"unsatisfi", "cyclic", "unbound", "misspelled", "stalled", "no rule", "and not used", "redeclared", "too many arguments", "not enough arguments", "issue: ", "unclosed", "unterminated", "out of range", "out of bounds", "no matching",
 	}
 	suspectWords = []string{"unknown", "warn", "expected", "assert", "deprecat", "lost:", "unused", "suspicious", "retry", "retri", "skipped", "ignored", "obsolete"}
 )
@@ -51,7 +51,14 @@ var failMark = hinted{markHints, re(`^\W*(?:\d+:\d+\s+)?[✖✗✘❌] |\[[✘�
 
 // lintStyle matches a code of pylint, flake8 or ruff for style and convention, not for
 // an error.
-var lintStyle = re(`:\d+:(?:\d+:)? [CRIWDN]\d{3,4}\b`)
+var lintStyle = re(`:\d+:(?:\d+:)? (?:[CRIWDN]\d{3,4}|E[1-7]\d\d):?\s`)
+
+// unparsed matches a finding that hides all others of its file, which could not be read.
+// Sessions and sockets are unclosed too.
+var unparsed = hinted{
+	[]string{"syntax", "parse", "parsing", "unclosed", "unterminated", "unexpected"},
+	re(`(?i)\bsyntax ?error|\bpars(?:e|ing) error|error parsing|cannot (?:be parsed|parse) |unclosed (?:["'\x60<({[]|block|brac|paren|quot|string|comment|tag|element|delimiter|literal)|unterminated|unexpected (?:end|eof)`),
+}
 
 // severityOf returns the severity of the worst word in a line in lower case.
 func severityOf(lower string) severity {
