@@ -50,6 +50,12 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"the shelf stands alone", "two keys for one door", "a lamp without its shade", "paper of the wrong size"}, nil},
 		"a file that was not read": {1, parts(manyInvalid(80), lines("shop/late.zz:9:1: unterminated comment"), manyInvalid(80), progress(60)),
 			[]string{"shop/late.zz:9:1: unterminated comment"}, nil},
+		"the result of a solver": {0, parts(prose(90), lines("SHELF PLAN FOUND", "Status:     BALANCED"), prose(90), lines("books converged"), prose(60)),
+			[]string{"SHELF PLAN FOUND", "BALANCED", "books converged"}, nil},
+		"values of short names": {0, parts(prose(90), prose(90), lines("[u = 3,v = 4]")),
+			[]string{"[u = 3,v = 4]"}, nil},
+		"what a bundler emits": {0, parts(lines("npm warn Unknown user config \"shelf\". It will not work in the next version of npm."), prose(90), lines("page main.zz [emitted] (name: main)"), prose(90)),
+			[]string{"main.zz [emitted]"}, []string{"npm warn"}},
 		"rows without errors are no counts": {1, parts(func(w io.Writer) {
 			for i := range 40 {
 				fmt.Fprintf(w, "copied table %d without errors\n", i)

@@ -56,6 +56,9 @@ func weigh(text string) (kind, int) {
 	if !quiet && !passed && placedTitle().MatchString(text) {
 		return doubtful, int(suspect)
 	}
+	if !quiet && shouted().MatchString(text) {
+		return resultLine, 4
+	}
 	if n := results.count(text, lower); n > 0 {
 		return resultLine, n
 	}
@@ -148,11 +151,14 @@ func tallyWorth(text string) int {
 }
 
 var (
-	worded = re(`[\pL\pN]{2}|[\pL\pN]$`)
+	worded = re(`[\pL\pN]{2}|[\pL\pN]$|\pL ?=.*\d`) // a variable may have one letter
+
+	// shouted matches a sentence in capitals: solvers and old tools print their verdict so.
+	shouted = re(`^\W*\p{Lu}{2,}(?: \p{Lu}{2,}){2,}\W*$`)
 
 	boilerplate = hinted{
 		[]string{"npm ", "log of", "help", "maven", "trace", "information", "at ", "--scan", "ran all", "hint:", "run", "try", "use ", "mean", " |", "-- ", "% ", "goos", "goarch", "done", "::", "##[", "== ", "more", "[error]"},
-		re(`^npm notice|A complete log of this run|\[Help 1\]|Re-run Maven|full stack trace of the errors|For more information|^\s*at |RUST_BACKTRACE` +
+		re(`^npm notice|A complete log of this run|\[Help 1\]|Re-run Maven|full stack trace of the errors|For more info|^npm warn (?:Unknown|config)|^\s*at |RUST_BACKTRACE` +
 			`|--stacktrace|--scan|Get more help|^\[ERROR\]\s*$|^Ran all test suites|^hint: |npm fund|looking for funding|To run update` +
 			`|^(?:Run|Try|Use) .* for more|[Dd]id you mean|^\s*>? *\d* \||^-- (?:Detecting|Check for|Looking for|Performing)|^\s*%\s+Total` +
 			`|^(?:goos|goarch):|- done$|^(?:::|##\[)(?:group|endgroup|section|command)|^[=_*-]{3,} (?i:failures|errors|short test summary info|warnings summary|test session starts) [=_*-]{3,}$` +
@@ -189,10 +195,10 @@ var (
 	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
 
 	results = hinted{[]string{
-		"succ", "complete", "done", "finish", "built", "creat", "generat", "wr", "saved", "install", "listen", "serv", "start", "ready", "running",
+		"succ", "complete", "done", "finish", "built", "emitted", "creat", "generat", "wr", "saved", "install", "listen", "serv", "start", "ready", "running",
 		"upload", "publish", "deploy", "export", "output", "report", "total", "accuracy", "loss", "score", "elapsed", "took", "transform", "version",
-		"summary", "connect", "endpoint", "passed", "avera", "mean", "median", "max", "rate", "throughput", "requests/", "http", "127.", "localhost", "0.0.0.0",
+		"summary", "status", "optim", "feasib", "converg", "objective", "satisfi", "connect", "endpoint", "passed", "avera", "mean", "median", "max", "rate", "throughput", "requests/", "http", "127.", "localhost", "0.0.0.0",
 		"diff --git", "ns/op", "ms", "kb", "mb", "gb", "kib", "mib", "gib", "%",
-	}, re(`(?i)\b(?:success(?:fully)?|completed?|done|finished|built|created|generated|wrote|written|saved|installed|listening|serving|started|ready|running on|uploaded|published|deployed|exported|outputs?|report|totals?|accuracy|loss|score|elapsed|took|transformed|version|summary|connected|endpoint|passed|average|mean|median|max|rate|throughput|requests/sec)\b` +
-		`|^diff --git \S+|https?://\S+|\b(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d+|\d+(?:\.\d+)? ?(?:ns/op|ms|s|kB|MB|GB|KiB|MiB|GiB|%)(?:\W|$)`)}
+	}, re(`(?i)\b(?:success(?:fully)?|completed?|done|finished|built|emitted|created|generated|wrote|written|saved|installed|listening|serving|started|ready|running on|uploaded|published|deployed|exported|outputs?|report|totals?|accuracy|loss|score|elapsed|took|transformed|version|summary|optimal|objective|(?:in)?feasible|converged|(?:un)?satisfiable|connected|endpoint|passed|average|mean|median|max|rate|throughput|requests/sec)\b` +
+		`|\bstatus:\s*\S|^diff --git \S+|https?://\S+|\b(?:127\.0\.0\.1|localhost|0\.0\.0\.0):\d+|\d+(?:\.\d+)? ?(?:ns/op|ms|s|kB|MB|GB|KiB|MiB|GiB|%)(?:\W|$)`)}
 )
