@@ -18,6 +18,10 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 	}
 	all := s.candidates()
 	failures := s.failures(all)
+	if len(failures) == 0 || failures[0].severity < bad || failures[0].weight < logged {
+		p.width = narrowLine
+		p.holding(p.room/2, func() { s.pickCounts(p) })
+	}
 	p.width = widthFor(p, failures)
 	if failed {
 		s.chooseFailed(p, all, failures)

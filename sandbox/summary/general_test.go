@@ -56,6 +56,13 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"[u = 3,v = 4]"}, nil},
 		"what a bundler emits": {0, parts(lines("npm warn Unknown user config \"shelf\". It will not work in the next version of npm."), prose(90), lines("page main.zz [emitted] (name: main)"), prose(90)),
 			[]string{"main.zz [emitted]"}, []string{"npm warn"}},
+		"the largest of a list of counts": {0, parts(shuffledCounts(30)),
+			[]string{"2790 romeo", "2697 echo", "2604 victor"}, nil},
+		"clocks are no counts": {0, parts(func(w io.Writer) {
+			for i := range 60 {
+				fmt.Fprintf(w, "%d %s takes %s\n", 1763800000+3*i, letters[i%26], letters[i*7%26])
+			}
+		}), nil, []string{": 1763800057 "}},
 		"rows without errors are no counts": {1, parts(func(w io.Writer) {
 			for i := range 40 {
 				fmt.Fprintf(w, "copied table %d without errors\n", i)
@@ -148,6 +155,14 @@ func manyInvalid(n int) func(io.Writer) {
 	return func(w io.Writer) {
 		for i := range n {
 			fmt.Fprintf(w, "shop/%s.zz:%d:1: invalid %s of %s in %s\n", letters[i%26], i, letters[i%26], letters[i/26], letters[i*7%26])
+		}
+	}
+}
+
+func shuffledCounts(n int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "%7d %s of the %s, which is a long name of a shelf\n", 93*(i*7%n+1), letters[i%26], letters[i*5%26])
 		}
 	}
 }
