@@ -201,9 +201,12 @@ func (s *Summarizer) pickParts(p *picker, list []*failure, from, to role) {
 }
 
 // repeatNote returns the note after the first line of a failure without a name: how
-// often it occurred.
+// often it occurred, and after the step during which it did.
 func (f *failure) repeatNote(x piece) string {
-	if x.role != title || f.name != "" {
+	switch {
+	case x.role == place && f.name == "":
+		return f.during
+	case x.role != title || f.name != "":
 		return ""
 	}
 	return repeated(f.count, f.first, f.last)

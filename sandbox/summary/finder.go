@@ -17,7 +17,8 @@ type failure struct {
 	like        *failure // the first of these
 	count       int      // how often it was told of, where it has no name
 	first, last int
-	each        bool // of a rule with each, and not yet settled
+	during      string // the note after its place, if that is the line above it
+	each        bool   // of a rule with each, and not yet settled
 	parts       []piece
 }
 

@@ -63,6 +63,14 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 				fmt.Fprintf(w, "%d %s takes %s\n", 1763800000+3*i, letters[i%26], letters[i*7%26])
 			}
 		}), nil, []string{": 1763800057 "}},
+		"the place is above the code": {1, parts(prose(90), lines("shelf/late.zz:17:9:", "", "   17 |   put the lamp", "      |         1", "Error: there is no lamp at (1)", ""), prose(90)),
+			[]string{"shelf/late.zz:17:9", "there is no lamp"}, nil},
+		"the step that was running": {1, parts(prose(90), func(w io.Writer) {
+			for i := range 40 {
+				fmt.Fprintf(w, "== shelf %d ==\nbook of %s: %d pages\n", i, letters[i%26], i*i)
+			}
+		}, lines("== shelf 41 ==", "Error in bind(): the shelf of "+strings.Repeat("very ", 50)+"many books has no back", "Calls: read -> bind", "In addition: two lamps are out", "Quit")),
+			[]string{"== shelf 41 == [×41, 91-171]", "has no back"}, nil},
 		"rows without errors are no counts": {1, parts(func(w io.Writer) {
 			for i := range 40 {
 				fmt.Fprintf(w, "copied table %d without errors\n", i)

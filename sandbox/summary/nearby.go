@@ -16,6 +16,7 @@ const (
 	nearLast   = 600
 	nearLine   = 240 // bytes of a line
 	nearBack   = 40  // lines before a title in which its heading is
+	nearPlace  = 5   // of these the ones in which a path at the title's depth is
 	mostHeaded = 400
 )
 
@@ -38,28 +39,31 @@ func (b *nearby) add(n int, text []byte, t *template, opens bool, tail *ring, ma
 	b.lines.add(l, nearFirst, nearLast)
 }
 
-// head stores the heading of an indented title: the last line before it that is
-// indented less, or the path right before it.
+// head stores the heading of a title: the last line before it that is indented less, or
+// the path close before it, with no more than empty lines and code between them.
 func (b *nearby) head(n int, text []byte, tail *ring, mask masker) {
 	if len(b.headings) >= mostHeaded {
 		return
 	}
-	depth := indent(text)
+	depth, blank, apart := indent(text), false, false
 	for i := n - 1; i >= max(tail.from(), n-nearBack); i-- {
 		above := tail.texts[i%ringLines]
 		if len(above) == 0 {
-			if i == n-1 {
-				continue
+			if n-i > nearPlace {
+				return
 			}
-			return
+			blank = blank || i < n-1
+			continue
 		}
-		if d := indent(above); d < depth || i == n-1 && d == depth && pathOnly().Match(above) {
+		d := indent(above)
+		if d < depth && !blank || n-i <= nearPlace && d == depth && !apart && pathOnly().Match(above) {
 			if b.headings == nil {
 				b.headings = make(map[int]line)
 			}
 			b.headings[n] = line{i, mask.sample(above, nearLine)}
 			return
 		}
+		apart = apart || d <= depth
 	}
 }
 

@@ -51,6 +51,9 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		if i < mostAround {
 			s.complete(f, known)
 		}
+	}
+	s.addStep(list, known)
+	for _, f := range list {
 		slices.SortStableFunc(f.parts, func(a, b piece) int { return cmp.Compare(a.role, b.role) })
 	}
 	slices.SortStableFunc(list, func(a, b *failure) int {
@@ -115,6 +118,42 @@ func (s *Summarizer) complete(f *failure, known map[int]bool) {
 		}
 	}
 }
+
+// addStep adds the step during which the command ended to the failure that ended it: the
+// first one in the last lines, if nothing else says where that was.
+func (s *Summarizer) addStep(list []*failure, known map[int]bool) {
+	var f *failure
+	for _, e := range list[:min(mostAround, len(list))] {
+		if s.lines-e.parts[0].n < lastSteps && (f == nil || e.parts[0].n < f.parts[0].n) {
+			f = e
+		}
+	}
+	if f == nil || f.name != "" || hasPlace(f) {
+		return
+	}
+	if l, ok := s.stepBefore(f.parts[0].n); ok && !known[l.n] {
+		f.parts = append(f.parts, piece{l, place})
+		if t := s.seen.of(l.text); t != nil {
+			f.during = repeated(t.count, t.first, t.last)
+		}
+	}
+}
+
+// stepBefore returns the line above a title, if it is neither noise nor trouble itself.
+func (s *Summarizer) stepBefore(n int) (line, bool) {
+	for i := n - 1; i >= max(n-2, s.tail.from()); i-- {
+		l, _ := s.tail.at(i)
+		if !worded().MatchString(l.text) {
+			continue
+		}
+		k, _ := weigh(l.text)
+		return l, k == plainLine || k == resultLine
+	}
+	return line{}, false
+}
+
+// lastSteps is how many of the last lines tell of the end of the command.
+const lastSteps = 12
 
 // rarity classifies a count coarsely: one and three are equal, a thousand is not.
 func rarity(count int) int {
