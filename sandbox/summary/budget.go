@@ -147,6 +147,9 @@ func clipped(text string, room int) string {
 	if room < stubLine {
 		return ""
 	}
+	if parts, ok := recordParts(text, room); ok {
+		return parts
+	}
 	from := 0
 	if begin, end, ok := troubleAt(text); ok && end > room-2*len(clip) {
 		from = max(0, min(begin-room/3, len(text)-room+len(clip)))

@@ -71,6 +71,14 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			}
 		}, lines("== shelf 41 ==", "Error in bind(): the shelf of "+strings.Repeat("very ", 50)+"many books has no back", "Calls: read -> bind", "In addition: two lamps are out", "Quit")),
 			[]string{"== shelf 41 == [×41, 91-171]", "has no back"}, nil},
+		"the late message of a record": {1, parts(func(w io.Writer) {
+			for i, said := range []string{"the shelf has no back", "two lamps for one hook", "a book of no pages", "never close the door", "count from zero here"} {
+				fmt.Fprintf(w, `{"rule":"Z%d","severity":"error","location":{"file":"/home/dev/%s/%s/src/%s.zz","line":%d,"column":7},"end":{"file":"","line":0},"message":"%s, as it must be"}`+"\n",
+					1000+i, strings.Repeat("deep/", 20), letters[i], letters[i*3], 10+i, said)
+			}
+		}), []string{"the shelf has no back", "two lamps for one hook", "a book of no pages", "never close the door", "count from zero here"}, nil},
+		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
+			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
 		"rows without errors are no counts": {1, parts(func(w io.Writer) {
 			for i := range 40 {
 				fmt.Fprintf(w, "copied table %d without errors\n", i)

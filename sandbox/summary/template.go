@@ -74,11 +74,15 @@ func (e *template) setFinal(text []byte) {
 // of returns the template of a line, or nil if it was not counted.
 func (t templates) of(text string) *template { return t.table[templateHash([]byte(text))] }
 
-// sampleOf returns the line, or its beginning.
+// sampleOf returns the line, or its beginning. A long record loses what says nothing while
+// it is still complete. It is masked before, as half of a secret has no form.
 func (t templates) sampleOf(text []byte, loud bool) string {
 	room := quietSample
 	if loud {
 		room = loudSample
+	}
+	if len(text) > room && text[0] == '{' {
+		text = []byte(members(t.mask.line(string(text))))
 	}
 	return t.mask.sample(text, room)
 }

@@ -134,6 +134,9 @@ func (m memberPlace) shown(text string) string {
 	if text[m.value] == '"' && m.end-m.value > maxMember {
 		return text[m.start:m.value] + beginning(text[m.value:m.end], maxMember) + clip
 	}
+	if text[m.value] == '{' {
+		return text[m.start:m.value] + withoutStack(text[m.value:m.end])
+	}
 	return text[m.start:m.end]
 }
 
