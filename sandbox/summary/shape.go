@@ -7,7 +7,8 @@ import (
 )
 
 // shape returns what a line has in common with similar ones: its words without names,
-// paths, numbers and quoted text.
+// paths, numbers and quoted text. If nothing is left, a value has its name for a shape, and
+// a finding its code. Frames of stacks and paths have none: one stands for all.
 func shape(text string) string {
 	var words []string
 	for _, w := range strings.Fields(unquoted(text)) {
@@ -16,8 +17,23 @@ func shape(text string) string {
 			words = append(words, w)
 		}
 	}
-	return strings.Join(words, " ")
+	key := strings.Join(words, " ")
+	if !lettered().MatchString(key) {
+		if m := namedValue().FindStringSubmatch(text); m != nil {
+			return masked(m[1])
+		}
+		if placedTitle().MatchString(text) {
+			return masked(text)
+		}
+	}
+	return key
 }
+
+var (
+	lettered = re(`\pL{2}`)
+	// namedValue matches a value after its name.
+	namedValue = re(`^\s*([\pL_][^\s/.()"]*)\s*[=:\s]\s*[-+]?\.?\d`)
+)
 
 // shapeOf returns the shape of a line of the output.
 func shapeOf(l line) string { return shape(unwrapped(beginning(l.text, maxRuleText))) }
