@@ -76,6 +76,8 @@ type stdioConn struct {
 	in   *bufio.Reader
 	text []byte // the last line
 
+	begins []byte // the beginning of the last line that was too long
+
 	writing      sync.Mutex
 	out          io.Writer
 	disconnected func()   // called when a write fails
@@ -106,16 +108,38 @@ func (c *stdioConn) read(ctx context.Context) {
 func (c *stdioConn) serveLine(ctx context.Context, whole bool) bool {
 	switch {
 	case !whole:
-		return c.queueReply(ctx, errLong.message())
+		return c.queueReply(ctx, c.tooLong().message())
 	case len(bytes.TrimSpace(c.text)) == 0:
 		return false
 	}
 	return c.serveMessage(ctx)
 }
 
-// errLong has no id: the id may be in the part of the message that was skipped.
-var errLong = &fault{mcp.INVALID_REQUEST, nil, fmt.Sprintf(
-	"a message of more than %d MiB was skipped; write large input to a file in the box, piece by piece", maxLine>>20)}
+// tooLong is the fault of a message that was skipped. It has the id of the message if that comes
+// before the long part.
+func (c *stdioConn) tooLong() *fault {
+	return &fault{mcp.INVALID_REQUEST, leadingID(c.begins), fmt.Sprintf(
+		"a message of more than %d MiB was skipped; write large input to a file in the box, piece by piece", maxLine>>20)}
+}
+
+// leadingID returns the id of a message of which only the beginning is known, nil if it is not
+// there.
+func leadingID(beginning []byte) (id json.RawMessage) {
+	d := json.NewDecoder(bytes.NewReader(beginning))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	for {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil
+		}
+		if name == "id" && checkID(value) == nil && d.InputOffset() < int64(len(beginning)) { // else it may go on
+			return value
+		}
+	}
+}
 
 // next reads one line. It reports false for a line that is too long, which it skips.
 // mcp-go's own reader keeps lines of any length in memory.
@@ -129,7 +153,8 @@ func (c *stdioConn) next() (whole bool, err error) {
 		if err != nil && err != bufio.ErrBufferFull {
 			return false, err // a last line without its end may be cut
 		}
-		if len(c.text)+len(part) > maxLine {
+		if whole && len(c.text)+len(part) > maxLine {
+			c.begins = bytes.Clone(c.text[:min(len(c.text), maxID<<1)])
 			c.text, whole = nil, false
 		}
 		if whole {

@@ -348,3 +348,19 @@ func await(t testing.TB, ok func() bool) {
 		}
 	}
 }
+
+// TestLongMessageIsAnsweredByItsID: where the id comes before the long part, as clients write it.
+func TestLongMessageIsAnsweredByItsID(t *testing.T) {
+	for beginning, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"aaa`: `7`,
+		`{"method":"tools/call","id":"seven","params":{"x":"aaa`:           `"seven"`,
+		`{"method":"tools/call","params":{"id":1,"x":"aaa`:                 ``,
+		`{"id":{"a":1},"params":{`:                                         ``,
+		`[{"id":1`:                                                         ``,
+		`{"id":1`:                                                          ``,
+	} {
+		if got := string(leadingID([]byte(beginning))); got != want {
+			t.Errorf("%s: %q, want %q", beginning, got, want)
+		}
+	}
+}
