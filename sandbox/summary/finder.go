@@ -17,6 +17,7 @@ type failure struct {
 	like        *failure // the first of these
 	count       int      // how often it was told of, where it has no name
 	first, last int
+	entry       bool   // of a rule with entry
 	during      string // the note after its place, if that is the line above it
 	each        bool   // of a rule with each, and not yet settled
 	parts       []piece
@@ -177,7 +178,7 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		}
 		return e
 	}
-	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, each: name == "" && r.each, parts: []piece{{l, title}}}
+	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, each: name == "" && r.each, entry: r.entry, parts: []piece{{l, title}}}
 	if r.mild {
 		e.severity = suspect
 	}

@@ -79,6 +79,14 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 		}), []string{"the shelf has no back", "two lamps for one hook", "a book of no pages", "never close the door", "count from zero here"}, nil},
 		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
 			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
+		"what was found and scanned": {1, parts(prose(90), lines("Scanned 91 shelves (2 lamps)", "✖ Found 7 crooked books!"), prose(90)),
+			[]string{"Scanned 91 shelves", "Found 7 crooked books"}, nil},
+		"a numbered list is no list of failures": {1, parts(func(w io.Writer) {
+			for i := range 40 {
+				fmt.Fprintf(w, "%d) carry %s to %s and %s\n", i+1, letters[i%26], letters[i*7%26], letters[i/26])
+			}
+		}, lines("the shelf cannot be lifted"), progress(60)),
+			[]string{"the shelf cannot be lifted"}, nil},
 		"rows without errors are no counts": {1, parts(func(w io.Writer) {
 			for i := range 40 {
 				fmt.Fprintf(w, "copied table %d without errors\n", i)

@@ -39,6 +39,7 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		}
 		list = append(list, f)
 	}
+	demoteEntries(list)
 	for _, f := range list {
 		f.severity = f.stated()
 		if f.severity == suspect && f.weight == found && f.name == "" {
@@ -63,6 +64,30 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 	s.wantedFirst(s.ranked)
 	return s.ranked
 }
+
+// demoteEntries ranks numbered titles behind failures if there are many and none has a
+// message: they are a list, of steps or of choices.
+func demoteEntries(list []*failure) {
+	var entries []*failure
+	for _, f := range list {
+		if f.entry && len(f.parts) > 1 {
+			return
+		}
+		if f.entry {
+			entries = append(entries, f)
+		}
+	}
+	if len(entries) < leastEntries {
+		return
+	}
+	for _, f := range entries {
+		f.weight, f.severity = weak, suspect
+	}
+}
+
+// leastEntries is more than the failures of which a runner prints only the titles, such
+// as one that is killed before its report.
+const leastEntries = 10
 
 // explains reports whether a line is a part of the finding above it, by its indentation.
 func (s *Summarizer) explains(c candidate) bool {

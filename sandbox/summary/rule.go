@@ -22,6 +22,7 @@ type rule struct {
 	inner   bool                        // within a failure of a rule with holds, a part of that failure
 	holds   bool                        // failures that inner rules find belong to this one
 	each    bool                        // every first line is another failure, unless all its parts are known
+	entry   bool                        // the first line alone may also be an entry of a list
 	retitle bool                        // the first line replaces the title of an earlier rule
 	back    func(*ring, string) []piece // finds earlier parts by the failure's name
 }

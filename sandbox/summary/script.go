@@ -3,7 +3,7 @@ package summary
 // scriptRules are for Ruby, PHP, Perl, Lua, Tcl and their test tools.
 var scriptRules = []rule{
 	{
-		hints: numbered, start: re(`^\s*\d+\) (?:Failure:|Error:|\S.*)$`), weight: found, reach: 30, holds: true,
+		hints: numbered, start: re(`^\s*\d+\) (?:Failure:|Error:|\S.*)$`), weight: found, reach: 30, holds: true, entry: true,
 		parts: []part{
 			{re: re(`^\s+Failure/Error: `), role: message},
 			{re: re(`^\s+(?:expected|got|actual)\b.*: |^\s*[-+](?:[^-+].*|)$|^(?:Expected|  Actual): `), role: detail, max: 3},

@@ -173,7 +173,7 @@ var (
 			`|\bbuild (?:failed|success)|error summary:|definitely lost:|\d+ files? changed|\d+% tests passed|\d+ upgraded, \d+ newly` +
 			`|\d+ (?:error|warning)\(s\)|tests: +\d+|\bok=\d+ +changed=`),
 	}
-	tallyLine = re(`(?i)^(?:\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|# (?:tests|pass|fail) \d+|ran \d+ tests?|test result:|(?:OK|FAILED) \(|found \d+ errors?` +
+	tallyLine = re(`(?i)^(?:\s*(?:\[\w+\] +)?tests?(?: files| suites| run)?:? +\d+|# (?:tests|pass|fail) \d+|ran \d+ tests?|test result:|(?:OK|FAILED) \(|\W*(?:found|detected|processed|scanned|checked) \d+ \w+` +
 		`|(?:apply|destroy) complete|plan: \d+|result: (?:fail|pass)|files=\d+, tests=|ok\s+\S+\s+(?:[\d.]+s|\(cached\))|added \d+ packages` +
 		`|\(\d+ rows?\)|(?:insert \d|update|delete|copy) \d+$|collected \d+ items / |\d+ tests? completed|\s*\d+ (?:pass|fail|skip)(?:ed|ing)?$)`)
 	rated    = re(`^\s*(?i:critical|high|errors?|fail(?:ed|ures?)?): +[1-9]\d*$`)
