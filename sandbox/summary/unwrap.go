@@ -16,7 +16,7 @@ func unwrapped(text string) string {
 			break
 		}
 		n := len(wrapPrefix().FindString(text))
-		if n == 0 {
+		if n == 0 || tableRow().MatchString(text) {
 			break
 		}
 		text = text[n:]
@@ -57,6 +57,10 @@ var wrapPrefix = re(`^(?:#\d+ (?:\d+\.\d+ )?|\d+\.\d+ |[│|╷╵] |[A-Za-z][\w
 	`|\[?` + clockDate + `[T ]` + clockTime + `\]?:? +(?:\[\d+\] )?|\[?` + clockTime + `\]? |\[ *\d[\d:.]*\] ` +
 	`|[A-Z][a-z]{2} [ \d]\d ` + clockTime + ` [\w.-]+ |\d+:[A-Z] \d\d [A-Z][a-z]{2} \d{4} ` + clockTime + ` [.*#-] |[IWEF]\d{4} ` + clockTime + ` +\d+ ` +
 	`|[@\w./-]+:(?:build|test|lint|dev|check|typecheck): )`)
+
+// tableRow matches a row of at least four cells. The first one looks like the name of a
+// service that compose puts before a line.
+var tableRow = re(`^[A-Za-z][\w.-]* +\|(?:[^|]{1,40}\|){2}`)
 
 const (
 	clockDate = `(?:\d{2}|\d{4})[-/]\d\d[-/]\d\d`

@@ -17,6 +17,8 @@ func TestLinesAreShownWithoutTheirEnvelope(t *testing.T) {
 		`E1121 03:04:21.450000       1 controller.go:331] "Reconciler error"`:    `controller.go:331] "Reconciler error"`,
 		`==================== 1 failed, 12 passed in 0.31s ====================`: "==… 1 failed, 12 passed in 0.31s ==…",
 		`Complete requests:      3000`:                                           "Complete requests:  3000",
+		`lamp.zz  |  0.0%  2| 0.0%   2| 0.0%   8`:                                "lamp.zz  |  0.0%  2| 0.0%   2| 0.0%   8",
+		`api-1  | GET /lamps | 200`:                                              "GET /lamps | 200",
 		`12 | a line of code`:                                                    "12 | a line of code",
 		`src/main.c:12:7: error: no`:                                             "src/main.c:12:7: error: no",
 		`aaaaaaaaaa 0000000000`:                                                  "aaaaaaaaaa 0000000000",
