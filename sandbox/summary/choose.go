@@ -66,8 +66,15 @@ func (s *Summarizer) chooseDone(p *picker, all []candidate, failures []*failure)
 	s.pickLast(p, 1, narrowLine)
 	s.pickKind(p, all, warned, 2)
 	s.pickLast(p, 2, narrowLine)
+	s.pickKind(p, all, resultLine, 2)
+	p.holding(p.room/2, func() { s.pickFailures(p, atLeast(failures, bad)) })
 	s.pickKind(p, all, resultLine, 8)
 	s.pickFailures(p, failures)
+}
+
+// atLeast returns the failures of a severity and worse.
+func atLeast(list []*failure, least severity) []*failure {
+	return slices.DeleteFunc(slices.Clone(list), func(f *failure) bool { return f.severity < least })
 }
 
 // othersShare is the part of the budget that the failures of a run with exit code 0
