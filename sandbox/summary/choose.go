@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // choose fills the budget with the most valuable lines.
@@ -28,7 +29,7 @@ func (s *Summarizer) choose(p *picker, exit Exit) {
 	} else {
 		s.chooseDone(p, all, failures)
 	}
-	s.pickKind(p, all, warned, 4)
+	s.pickKind(p, all, warned, 6)
 	s.fill(p, all, failures)
 }
 
@@ -260,11 +261,15 @@ func (s *Summarizer) pickKind(p *picker, all []candidate, k kind, most int) {
 	s.pickSome(p, list, most)
 }
 
-// unlike returns the first of each group of similar candidates.
+// unlike returns the first of each group of similar candidates. Each unknown name is a
+// mistake of its own.
 func unlike(list []candidate) []candidate {
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(list, func(c candidate) bool {
 		key := shapeOf(c.line)
+		if unknownName.in(c.text, strings.ToLower(c.text)) {
+			key = c.text
+		}
 		defer func() { seen[key] = true }()
 		return seen[key]
 	})

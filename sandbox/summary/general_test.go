@@ -79,6 +79,8 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 		}), []string{"the shelf has no back", "two lamps for one hook", "a book of no pages", "never close the door", "count from zero here"}, nil},
 		"trouble among results": {0, parts(prose(70), written(20), lines("the shelf of hall seven is corrupt"), written(20), prose(70)),
 			[]string{"hall seven is corrupt"}, nil},
+		"names that are not known": {0, parts(lines("reading shelf.conf", `unknown setting "lampp"`, `unknown setting "dor"`, `unknown setting "bokos"`), prose(90), written(3), prose(90)),
+			[]string{`"lampp"`, `"dor"`, `"bokos"`}, nil},
 		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
 			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
 		"what was found and scanned": {1, parts(prose(90), lines("Scanned 91 shelves (2 lamps)", "✖ Found 7 crooked books!"), prose(90)),

@@ -43,7 +43,7 @@ func weigh(text string) (kind, int) {
 		return plainLine, 0
 	}
 	if troubled && !quiet {
-		if warning.in(text, lower) {
+		if warning.in(text, lower) || unknownName.in(text, lower) {
 			return warned, 1
 		}
 		if worst := severityOf(lower); worst > suspect && !inNameOnly(lower) {
@@ -193,6 +193,9 @@ var (
 		re(`^I\d{4} \d\d:\d\d:|\[(?:info|debug|trace|notice)\b|"level":[123]0\b|\bLOG: {1,2}|(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
 	}
 	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
+
+	// unknownName matches a name that the tool does not know, so that it has no effect.
+	unknownName = hinted{[]string{"unknown "}, re(`(?i)(?:^|[:\]] )unknown (?:[\w-]+ )?(?:parameter|option|key|field|directive|setting|property|keyword|attribute|argument|flag)\b`)}
 
 	results = hinted{[]string{
 		"succ", "complete", "done", "finish", "built", "emitted", "creat", "generat", "wr", "saved", "install", "listen", "serv", "start", "ready", "running",
