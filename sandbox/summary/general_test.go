@@ -81,6 +81,8 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"hall seven is corrupt"}, nil},
 		"names that are not known": {0, parts(lines("reading shelf.conf", `unknown setting "lampp"`, `unknown setting "dor"`, `unknown setting "bokos"`), prose(90), written(3), prose(90)),
 			[]string{`"lampp"`, `"dor"`, `"bokos"`}, nil},
+		"what a copier removes": {0, parts(shelves(90), lines("removing .old-lamp"), shelves(90), lines("removing hall/late.bak"), shelves(90)),
+			[]string{"removing .old-lamp", "removing hall/late.bak", "lines by directory"}, nil},
 		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
 			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
 		"what was found and scanned": {1, parts(prose(90), lines("Scanned 91 shelves (2 lamps)", "✖ Found 7 crooked books!"), prose(90)),
@@ -157,6 +159,14 @@ func prose(n int) func(io.Writer) {
 	return func(w io.Writer) {
 		for i := range n {
 			fmt.Fprintf(w, "%s %s and %s, as always\n", letters[i%26], letters[i*7%26], letters[i/26])
+		}
+	}
+}
+
+func shelves(n int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "hall/%s/%s.zz is the same\n", letters[i%7], letters[i%26])
 		}
 	}
 }

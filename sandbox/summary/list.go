@@ -101,9 +101,28 @@ func (s *Summarizer) pickListing(p *picker) bool {
 		p.pick(l, "")
 	}
 	s.pickLast(p, 4, narrowLine)
+	if note != "" {
+		s.pickUnlisted(p)
+	}
 	for n := s.tail.last; n >= s.tail.from() && p.room > narrowLine; n-- {
 		l, _ := s.tail.at(n)
 		p.pick(l, "")
 	}
 	return true
 }
+
+// mostUnlisted bounds the lines of a listing that do not begin with a path.
+const mostUnlisted = 6
+
+// pickUnlisted picks the rarest lines of a listing that begin with a word instead of a
+// path: what was done with one of them, and messages.
+func (s *Summarizer) pickUnlisted(p *picker) {
+	list := slices.DeleteFunc(slices.Clone(s.candidates()), func(c candidate) bool {
+		return c.kind == noise || dirOf([]byte(c.text)) != nil || !unlisted().MatchString(c.text)
+	})
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(rarity(a.count), rarity(b.count)) })
+	s.pickSome(p, list, mostUnlisted)
+}
+
+// unlisted matches words that stand before a path or make a sentence.
+var unlisted = re(`^\W*\pL[\pL-]*:? +\S`)
