@@ -19,6 +19,7 @@ type failure struct {
 	first, last int
 	entry       bool   // of a rule with entry
 	during      string // the note after its place, if that is the line above it
+	exact       bool   // of a rule with exact
 	each        bool   // of a rule with each, and not yet settled
 	parts       []piece
 }
@@ -178,7 +179,7 @@ func (f *finder) failure(r *rule, l line, text, name string) *failure {
 		}
 		return e
 	}
-	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, each: name == "" && r.each, entry: r.entry, parts: []piece{{l, title}}}
+	e := &failure{key: key, name: name, weight: r.weight, severity: bad, count: 1, first: l.n, last: l.n, each: name == "" && r.each, entry: r.entry, exact: r.exact, parts: []piece{{l, title}}}
 	if r.mild {
 		e.severity = suspect
 	}

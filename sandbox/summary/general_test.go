@@ -83,6 +83,8 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{`"lampp"`, `"dor"`, `"bokos"`}, nil},
 		"what a copier removes": {0, parts(shelves(90), lines("removing .old-lamp"), shelves(90), lines("removing hall/late.bak"), shelves(90)),
 			[]string{"removing .old-lamp", "removing hall/late.bak", "lines by directory"}, nil},
+		"a server that fails": {0, parts(answers(40, 200), answers(3, 503), answers(40, 200), lines("Requests:  83")),
+			[]string{"HTTP/1.1 503  1 ms ==> /lamp"}, []string{"HTTP/1.1 503  1 ms ==> /lamp [×4"}},
 		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
 			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
 		"what was found and scanned": {1, parts(prose(90), lines("Scanned 91 shelves (2 lamps)", "✖ Found 7 crooked books!"), prose(90)),
@@ -167,6 +169,14 @@ func shelves(n int) func(io.Writer) {
 	return func(w io.Writer) {
 		for i := range n {
 			fmt.Fprintf(w, "hall/%s/%s.zz is the same\n", letters[i%7], letters[i%26])
+		}
+	}
+}
+
+func answers(n, status int) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "HTTP/1.1 %d  %d ms ==> /lamp\n", status, i+1)
 		}
 	}
 }

@@ -32,7 +32,8 @@ var infraRules = []rule{
 		start: re(`\b(?:CrashLoopBackOff|ImagePullBackOff|OOMKilled|ErrImagePull|CreateContainerConfigError|Evicted|FailedScheduling|Unhealthy)\b`),
 		parts: []part{{re: re(`^\s*(?:Exit Code|Restart Count|Message): +[1-9A-Za-z]`), role: message, max: 2}},
 	},
-	{hints: []string{`" 500`, `" 501`, `" 502`, `" 503`, `" 504`}, start: re(`" 5\d\d (?:\d+|-)`), weight: logged}, // access logs
+	{hints: []string{`" 500`, `" 501`, `" 502`, `" 503`, `" 504`}, start: re(`" 5\d\d (?:\d+|-)`), weight: logged},           // access logs
+	{hints: []string{".1 5", ".0 5", "/2 5", "/3 5"}, start: re(`\bHTTP/[\d.]+ 5\d\d(?:\s|$)`), weight: logged, exact: true}, // answers of servers
 	{hints: []string{"error: ", "failed to solve"}, start: re(`^(?:ERROR: (?:failed to (?:solve|build)|process )|ERROR: process|failed to solve)`), weight: step},
 }
 

@@ -21,7 +21,11 @@ func (s *Summarizer) failures(all []candidate) []*failure {
 		if f.count == 0 {
 			continue
 		}
-		if t := s.seen.of(f.parts[0].text); t != nil && f.name == "" {
+		switch t := s.seen.of(f.parts[0].text); {
+		case t == nil || f.name != "":
+		case f.exact && t.hits < t.louds:
+			f.count = 1 // unknown
+		default:
 			f.count = max(f.count, t.louds)
 			if t.louds == t.count {
 				f.last = t.last

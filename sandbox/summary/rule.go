@@ -21,6 +21,7 @@ type rule struct {
 	mild    bool                        // only the words of the title say how severe it is
 	inner   bool                        // within a failure of a rule with holds, a part of that failure
 	holds   bool                        // failures that inner rules find belong to this one
+	exact   bool                        // a number decides, so lines of its template may be none
 	each    bool                        // every first line is another failure, unless all its parts are known
 	entry   bool                        // the first line alone may also be an entry of a list
 	retitle bool                        // the first line replaces the title of an earlier rule
