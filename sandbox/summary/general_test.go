@@ -85,6 +85,11 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"removing .old-lamp", "removing hall/late.bak", "lines by directory"}, nil},
 		"a server that fails": {0, parts(answers(40, 200), answers(3, 503), answers(40, 200), lines("Requests:  83")),
 			[]string{"HTTP/1.1 503  1 ms ==> /lamp"}, []string{"HTTP/1.1 503  1 ms ==> /lamp [×4"}},
+		"levels of one letter": {1, parts(prose(50), lines("E: lamp: shade-too-wide [hall/lamp]"), prose(60), func(w io.Writer) {
+			for i := range 40 {
+				fmt.Fprintf(w, "P: lamp: the %s of %s is missing in %s\n", letters[i%26], letters[i/26], letters[i*3%26])
+			}
+		}, prose(70)), []string{"E: lamp: shade-too-wide"}, nil},
 		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
 			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
 		"what was found and scanned": {1, parts(prose(90), lines("Scanned 91 shelves (2 lamps)", "✖ Found 7 crooked books!"), prose(90)),

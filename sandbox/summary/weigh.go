@@ -108,6 +108,10 @@ var (
 func levelOf(text, lower string) kind {
 	m := level.find(text, lower)
 	switch {
+	case strings.HasPrefix(text, "W: "):
+		return warned
+	case strings.HasPrefix(text, "E: "), strings.HasPrefix(text, "F: "):
+		return erred
 	case m == nil:
 		return plainLine
 	case strings.ContainsAny(strings.Join(m[1:], ""), "wW4"):
