@@ -135,7 +135,7 @@ func (f *finder) begin(l line, text, lower string, set ruleSet, inner bool) bool
 		if r.inner != inner || !set.has(i) {
 			continue
 		}
-		if name, ok := r.begins(text, lower); ok && !passes(text, lower) {
+		if name, ok := r.begins(text, lower); ok && !passes(text, lower) && !debugLine.in(text, lower) {
 			f.start(r, l, text, name)
 			return true
 		}

@@ -194,8 +194,11 @@ var (
 	}
 	quietLevel = hinted{
 		[]string{"info", "debug", "trace", "notice", "inf", "dbg", "note: ", "log: ", "i0", "i1", "level\":"},
-		re(`^I\d{4} \d\d:\d\d:|\[(?:info|debug|trace|notice)\b|"level":[123]0\b|\bLOG: {1,2}|(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
+		re(`^I\d{4} \d\d:\d\d:|^[\w.-]+: (?:debug|info|trace|notice): |\[(?:info|debug|trace|notice)\b|"level":[123]0\b|\bLOG: {1,2}|(?i)(?:"?(?:level|lvl|severity)"?\s*[=:]\s*"?(?:info|debug|trace|notice)\b)|: note: |(?:^|[\s\[|<(])(?-i:INFO|INF|DEBUG|DBG|TRACE|NOTICE)(?:[\]|>):]|\s)`),
 	}
+	// debugLine matches a message for who looks for faults in the tool itself.
+	debugLine = hinted{[]string{"debug", "trace"}, re(`(?i)^(?:[\w.-]+: )?\[?(?:debug|trace)(?:\]|: )`)}
+
 	warning = hinted{[]string{"warn", "deprecat"}, re(`(?i)\bwarn(?:ing)?\b|deprecat`)}
 
 	// unknownName matches a name that the tool does not know, so that it has no effect.
