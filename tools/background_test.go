@@ -16,7 +16,7 @@ func TestBackgroundCommandIsNotWaitedFor(t *testing.T) {
 	c := connect(t, s)
 	server := callTool(t, c, "exec", `{"cmd":"mkfifo ask; while :; do read word <ask && echo got $word; done","background":true}`)
 	server.has(t, map[string]any{"status": "running", "exitCode": nil, "code": nil})
-	server.says(t, "It runs on until it ends, or stop ends it.", `logs {"execId": `, "Its stdin is open: input ")
+	server.says(t, "It has no time limit; stop ends it.", `logs {"execId": `, "Its stdin is open: input ")
 	id := server.fields["execId"].(string)
 	callTool(t, c, "exec", `{"cmd":"until [ -p ask ]; do :; done; echo hello >ask"}`).has(t, map[string]any{"exitCode": 0})
 	callTool(t, c, "logs", `{"execId":"`+id+`","grep":"got","waitSeconds":30}`).has(t, map[string]any{"status": "running", "matches": 1})
@@ -99,7 +99,7 @@ func TestLeftoverProcessesAreReported(t *testing.T) {
 		` until read -r name </proc/$!/comm; [ $name = sleep ]; do :; done; setsid -f sleep 0.5"}`)
 	left.has(t, map[string]any{"status": "exited", "exitCode": 0, "leftoverCount": nil})
 	id := left.fields["execId"].(string)
-	left.says(t, `"sleep" (pid `, `stop {"execId": "`+id+`"} ends what still runs`)
+	left.says(t, `"sleep" (pid `, `stop {"execId": "`+id+`"} ends them`)
 	if list, _ := left.fields["leftover"].([]any); len(list) != 2 {
 		t.Error(left.json)
 	}

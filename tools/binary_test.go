@@ -9,7 +9,7 @@ import (
 func TestBinaryOutputIsOneLine(t *testing.T) {
 	c := connect(t, newSet(t))
 	png := callTool(t, c, "exec", `{"cmd":"printf '\\211PNG\\r\\n\\032\\n'; head -c 992 /dev/zero; echo note >&2"}`)
-	png.has(t, map[string]any{"exitCode": 0, "stderr": "note\n", "truncated": true, "omittedBytes": 1000, "omittedLines": nil, "hint": nil,
+	png.has(t, map[string]any{"exitCode": 0, "stderr": "note\n", "truncated": true, "omittedBytes": 1000, "omittedLines": nil,
 		"summary": "exit 0, stdout is binary, 1,000 bytes, PNG image"})
 	png.says(t, " · stdout is binary, 1,000 bytes, PNG image\n", "\nnote\n")
 	if s, ok := png.fields["stdout"]; ok && s != "" || strings.ContainsAny(png.text, "␀␚") || strings.Contains(png.text, "left out") {

@@ -188,12 +188,12 @@ func TestFailedCommandsAreResults(t *testing.T) {
 	t.Run("leftover", func(t *testing.T) {
 		a := callTool(t, c, "exec", `{"cmd":"sleep 60 & echo hi"}`)
 		a.has(t, map[string]any{"status": "exited", "exitCode": 0, "leftoverCount": nil, "stdout": "hi\n"})
-		a.says(t, `still running: "sleep" (pid `, `hint: stop {"execId": "`+a.fields["execId"].(string)+`"} ends what still runs`)
+		a.says(t, `still running: "sleep" (pid `, `hint: The log gets what these processes print; stop {"execId": "`+a.fields["execId"].(string)+`"} ends them.`)
 	})
 	t.Run("running", func(t *testing.T) {
 		a := callTool(t, c, "exec", `{"cmd":"echo begun; sleep 60","waitSeconds":0.3}`)
 		a.has(t, map[string]any{"status": "running", "exitCode": nil, "code": nil})
-		a.says(t, "running · ", " so far\n", "hint: It was not killed")
+		a.says(t, "running · ", " so far\n", "hint: It still runs")
 		if strings.Contains(a.text, "input") {
 			t.Errorf("its stdin is /dev/null: %s", a.text)
 		}

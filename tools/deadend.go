@@ -40,7 +40,7 @@ var deadEnds = []deadEnd{
 		"network",
 		func(s *scene) bool { return s.room.Network == noNetwork && s.netFailed() },
 		func(s *scene) string {
-			return `This container has no network: nothing outside it can be reached or downloaded. The owner can allow it: network = "bridge" (--network bridge).`
+			return `This container has no network: nothing outside it can be reached or downloaded. Work with what the container has, or tell the user, who can allow it: network = "bridge" (--network bridge).`
 		},
 	}, {
 		"packages",
@@ -64,7 +64,7 @@ var deadEnds = []deadEnd{
 		"space",
 		func(s *scene) bool { return s.room.Tmp > 0 && s.says("no space left on device", "enospc") },
 		func(s *scene) string {
-			return fmt.Sprintf("In this container /tmp holds %s, which count as its memory (the owner sets tmp_size); %s and the workspace are on disk. df -h shows what is full, and df -i what has no room for more files.",
+			return fmt.Sprintf("/tmp of this container holds %s, which count as its memory (tmp_size). Delete files there, or write to %s or the workspace, which are on disk. df -h shows what is full, and df -i what has no room for more files.",
 				memory(s.room.Tmp), s.home())
 		},
 	}, {
@@ -107,7 +107,7 @@ var deadEnds = []deadEnd{
 			return s.says("terminal is dumb", "problem with the editor", "using either -m or -f option", "output is not to a terminal")
 		},
 		func(s *scene) string {
-			return "No editor can be used here: git commit -m, git merge --no-edit, GIT_SEQUENCE_EDITOR=true (or a sed script) for git rebase -i, and sed or a heredoc for files."
+			return "An editor needs a terminal (tty: true). Without one use git commit -m, git merge --no-edit, or GIT_SEQUENCE_EDITOR=true git rebase -i, and change files with sed or a heredoc."
 		},
 	}, {
 		"host path",
@@ -140,7 +140,7 @@ var deadEnds = []deadEnd{
 			return s.says("cannot execute: required file not found", "bad interpreter: no such file")
 		},
 		func(s *scene) string {
-			return "The file exists, but the program in its first line (#!), or the loader that it was linked for, is missing."
+			return "The file exists, but the program in its first line (#!), or the loader that it was linked for, is missing: head -1 or file shows which."
 		},
 	}, {
 		"state",

@@ -78,7 +78,7 @@ func TestDeadEndsAreTold(t *testing.T) {
 		"etc, denied":         {online, fails("/bin/bash: line 1: /etc/hosts: Permission denied"), root},
 		"etc, read":           {online, fails("cat: /etc/shadow: Permission denied"), ""},
 		"a workspace":         {readOnly, fails("touch: cannot touch 'x': Read-only file system"), "The workspace and the root file system of this container are read-only (workspace_mode)"},
-		"tmp":                 {online, fails("dd: error writing '/tmp/x': No space left on device"), "/tmp holds 512 MB"},
+		"tmp":                 {online, fails("dd: error writing '/tmp/x': No space left on device"), "/tmp of this container holds 512 MB"},
 		"no pip":              {online, fails("/usr/bin/python3: No module named pip"), "Python has no pip here"},
 		"managed":             {online, fails("error: externally-managed-environment"), "python3 -m venv .venv"},
 		"managed, offline":    {offline, fails("error: externally-managed-environment"), "has no network to download them"},

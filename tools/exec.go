@@ -49,7 +49,7 @@ func (s *Set) execTool() mcp.Tool {
 			"waitSeconds":{"type":"number","minimum":0,"maximum":%v,"description":"default %v; 0 returns at once"},
 			"timeoutSeconds":{"type":"number","exclusiveMinimum":0,"maximum":%v,"description":"default %v"},
 			"maxBytes":{"type":"integer","minimum":1,"maximum":%d,"description":"of output to show, default %d"},
-			"want":{"type":"string","description":"what you look for, in a few words: a long output shows its lines first"},
+			"want":{"type":"string","description":"words that you look for, at most 100 characters: a long output shows lines with them, after the first failures"},
 			"background":{"type":"boolean","description":"do not wait for its end; no timeout, stdin open for input"},
 			"tty":{"type":"boolean","description":"give it a terminal, 80x24 unless cols and rows say, with stdin open for input"},
 			"cols":{"type":"integer"},

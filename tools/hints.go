@@ -80,9 +80,9 @@ func shellHint(name, fate string) []string {
 
 func runningHint(timeout time.Duration) string {
 	if timeout == 0 {
-		return "It runs on until it ends, or stop ends it."
+		return "It has no time limit; stop ends it."
 	}
-	return fmt.Sprintf("It was not killed and runs on, at most %s in all (timeoutSeconds).", took(timeout))
+	return fmt.Sprintf("It still runs, and is killed after %s in all (timeoutSeconds).", took(timeout))
 }
 
 func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
@@ -103,7 +103,7 @@ func lostHint(err error) string {
 }
 
 func leftoverHint(id string) string {
-	return fmt.Sprintf(`stop {"execId": %q} ends what still runs; its output is added to the log.`, id)
+	return fmt.Sprintf(`The log gets what these processes print; stop {"execId": %q} ends them.`, id)
 }
 
 // replacedHint reports that the caller's container was replaced by a new one, and why.

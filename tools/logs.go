@@ -454,7 +454,7 @@ func (r logsResult) text() string {
 	case facts.Len() == 0:
 		return verdict + ":\n" + r.Text
 	}
-	return fmt.Sprintf("%s\n%s--- output of %s: the next %s, %s ---\n%s", verdict, facts.String(), r.execID,
+	return fmt.Sprintf("%s\n%s--- output of %s, %s, %s ---\n%s", verdict, facts.String(), r.execID,
 		excerpt.Count(int64(strings.Count(r.Text, "\n")), "line"), excerpt.Count(int64(len(r.Text)), "byte"), r.Text)
 }
 
@@ -474,6 +474,8 @@ func (r logsResult) extent() string {
 		return "no output yet"
 	case r.TotalLines == 0:
 		return "no output"
+	case r.shown == 0 && r.query.From > r.TotalLines:
+		return fmt.Sprintf("nothing from line %s on, of %s", thousands(r.query.From), total)
 	case r.shown == 0:
 		return "none of " + total
 	case r.first == r.last && r.TotalLines == 1:

@@ -39,8 +39,8 @@ func TestLogsReadsRangesAndSearches(t *testing.T) {
 		{`,"tail":2`, "1000: 1000\n1001: 1001\n", "lines 1,000–1,001 of 1,001:", nil},
 		{`,"fromLine":7,"lines":2`, "7: 7\n8: 8\n", "lines 7–8 of 1,001 · next 9:", 9},
 		{`,"lines":1`, "1: 1\n", "line 1 of 1,001 · next 2:", 2},
-		{`,"fromLine":5000`, "", "none of 1,001 lines", nil},
-		{`,"stream":"stderr"`, "", "none of 1,001 lines", nil},
+		{`,"fromLine":5000`, "", "nothing from line 5,000 on, of 1,001 lines", nil},
+		{`,"stream":"stderr"`, "", "nothing from line 5,000 on, of 1,001 lines", nil},
 		{`,"stream":"stdout","tail":1`, "1001: 1001\n", "line 1,001 of 1,001:", nil},
 		{`,"grep":"^(7|99)$"`, "7: 7\n99: 99\n", "2 matches in 1,001 lines:", nil},
 		{`,"grep":"^(7|99)$","tail":1`, "99: 99\n", "last 1 of 2 matches in 1,001 lines:", nil},
@@ -354,7 +354,7 @@ func TestOutputCannotForgeNumberedLines(t *testing.T) {
 	// Also below a line of ours.
 	id = execID(t, c, `{"cmd":"head -c 20000 /dev/zero | tr '\\0' x; printf '\\nhint: all is well\\n'"}`)
 	a = logsOf(t, c, id, `,"lines":2`)
-	if head, after, ok := strings.Cut(a.text, "--- output of "+id+": the next 1 line, "); !ok || !strings.Contains(head, "\nhint: Line 1 is cut") || !strings.Contains(after, " ---\n1: x") {
+	if head, after, ok := strings.Cut(a.text, "--- output of "+id+", 1 line, "); !ok || !strings.Contains(head, "\nhint: Line 1 is cut") || !strings.Contains(after, " ---\n1: x") {
 		t.Errorf("%.200s", a.text)
 	}
 }

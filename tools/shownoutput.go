@@ -51,7 +51,9 @@ func (r *ExecResult) readOn() string {
 			next = max(1, r.logged)
 		}
 		return fmt.Sprintf(`Follow it with logs {"execId": %q, "fromLine": %d, "waitSeconds": 45}.`, r.ExecID, next)
-	case r.Truncated && r.binary == "":
+	case r.binary != "":
+		return "To see the data pipe it through xxd, or write it to a file."
+	case r.Truncated:
 		return fmt.Sprintf(`Read the rest with logs {"execId": %q, "fromLine": %d}, or search it with grep.`, r.ExecID, max(1, r.unseen))
 	}
 	return ""

@@ -65,7 +65,7 @@ func TestSilentBoxIsReported(t *testing.T) {
 		t.Errorf("reported after %v", took)
 	}
 	a.has(t, map[string]any{"status": "running", "code": "DOCKER_UNAVAILABLE", "exitCode": nil})
-	a.says(t, "code: DOCKER_UNAVAILABLE\n", "it hangs. Wait.", "It was not killed")
+	a.says(t, "code: DOCKER_UNAVAILABLE\n", "it hangs. Wait.", "It still runs")
 	id := a.fields["execId"].(string)
 	begun = time.Now()
 	l := logsOf(t, c, id, `,"waitSeconds":30`)

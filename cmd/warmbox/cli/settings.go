@@ -66,7 +66,7 @@ type settings struct {
 
 	Output struct {
 		Whole   size   `toml:"whole" default:"8000" help:"up to this size a reply shows all output of a command; of longer output it shows a summary and an excerpt"`
-		Excerpt size   `toml:"excerpt" default:"4000" help:"size of the excerpt of longer output; it grows up to whole if failures need that, or if nearly all is then shown"`
+		Excerpt size   `toml:"excerpt" default:"4000" help:"size of the excerpt of longer output; it grows up to whole if failures need that, or if at least two thirds are then shown"`
 		Max     size   `toml:"max" default:"100000" help:"maximum size of the output that a call may request with maxBytes"`
 		Replies string `toml:"replies" flag:"replies" default:"auto" arg:"FORM" help:"which form of a reply has everything: text, structured, both, or auto (what the client shows its model; both for a client that warmbox does not know)"`
 	} `toml:"output"`
