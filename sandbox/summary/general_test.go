@@ -92,6 +92,8 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 		}, prose(70)), []string{"E: lamp: shade-too-wide"}, nil},
 		"debug messages are no failures": {0, parts(prose(60), lines("lampd: debug: [7] hall: can't set the dimmer", "lampd: debug: [9] door: can't set the dimmer"), prose(60), lines("lampd: error: the door is open"), prose(60)),
 			[]string{"the door is open"}, []string{"dimmer"}},
+		"a table of measurements": {0, parts(prose(90), lines("shelf      books     pages    weight", "oak         70      9120     41.25", "elm          8       310      2.75", ""), written(6), prose(90)),
+			[]string{"oak  70", "elm  8"}, nil},
 		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
 			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
 		"what was found and scanned": {1, parts(prose(90), lines("Scanned 91 shelves (2 lamps)", "✖ Found 7 crooked books!"), prose(90)),

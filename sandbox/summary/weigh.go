@@ -59,6 +59,9 @@ func weigh(text string) (kind, int) {
 	if !quiet && shouted().MatchString(text) {
 		return resultLine, 4
 	}
+	if measuredRow().MatchString(text) {
+		return resultLine, 4
+	}
 	if n := results.count(text, lower); n > 0 {
 		return resultLine, n
 	}
@@ -156,6 +159,10 @@ func tallyWorth(text string) int {
 
 var (
 	worded = re(`[\pL\pN]{2}|[\pL\pN]$|\pL ?=.*\d`) // a variable may have one letter
+
+	// measuredRow matches a row of a table of measurements: a name, and three numbers or
+	// more in columns.
+	measuredRow = re(`^\s*(?:.*\s)?\pL[\w./-]*(?:\s{2,}-?[\d,]*\.?\d+(?:[kKMG]|%)?){3,}\s*$`)
 
 	// shouted matches a sentence in capitals: solvers and old tools print their verdict so.
 	shouted = re(`^\W*\p{Lu}{2,}(?: \p{Lu}{2,}){2,}\W*$`)
