@@ -10,6 +10,9 @@ import (
 // paths, numbers and quoted text. If nothing is left, a value has its name for a shape, and
 // a finding its code. Frames of stacks and paths have none: one stands for all.
 func shape(text string) string {
+	if said := saidText(text); said != "" {
+		text = said
+	}
 	var words []string
 	for _, w := range strings.Fields(unquoted(text)) {
 		w = strings.ToLower(strings.Trim(w, `.,:;()[]{}<>"'*`))
@@ -28,6 +31,21 @@ func shape(text string) string {
 	}
 	return key
 }
+
+// saidText returns what a record of JSON says, without the quotation marks.
+func saidText(text string) string {
+	if !strings.Contains(text, `":`) {
+		return ""
+	}
+	var said []string
+	for _, m := range saidMember().FindAllStringSubmatch(text, 3) {
+		said = append(said, m[1])
+	}
+	return strings.Join(said, " ")
+}
+
+// saidMember matches a member of a record that says what happened.
+var saidMember = re(`"(?:msg|message|err|error|reason|title|detail)"\s*:\s*"((?:[^"\\]|\\.)+)`)
 
 var (
 	lettered = re(`\pL{2}`)
