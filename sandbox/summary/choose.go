@@ -115,7 +115,7 @@ func widthFor(p *picker, list []*failure) int {
 			break
 		}
 		for _, x := range f.parts {
-			if x.role < again {
+			if x.role < again && f.like == nil {
 				sizes = append(sizes, len(shownForm(beginning(x.text, maxRuleText))))
 			}
 		}

@@ -94,6 +94,8 @@ func TestUnknownToolsAreUnderstood(t *testing.T) {
 			[]string{"the door is open"}, []string{"dimmer"}},
 		"a table of measurements": {0, parts(prose(90), lines("shelf      books     pages    weight", "oak         70      9120     41.25", "elm          8       310      2.75", ""), written(6), prose(90)),
 			[]string{"oak  70", "elm  8"}, nil},
+		"the ends of long errors, before similar ones": {0, parts(longErrors(6, "the lamp is missing"), longErrors(1, "the door is refused"), prose(60)),
+			[]string{"the lamp is missing", "the door is refused", "hall: \"hall-6\""}, nil},
 		"a record with a stack": {0, parts(prose(90), lines(`{"level":50,"time":"2026-11-20T03:01:07.815Z","pid":44,"hostname":"worker","job":"bind","err":{"type":"Torn","stack":"Torn: `+strings.Repeat(`at press (/src/press.zz:7:24)\n  `, 40)+`","message":"page 40 is torn"},"tries":3}`), prose(90)),
 			[]string{"page 40 is torn", `"tries":3`}, []string{"worker", "press.zz"}},
 		"what was found and scanned": {1, parts(prose(90), lines("Scanned 91 shelves (2 lamps)", "✖ Found 7 crooked books!"), prose(90)),
@@ -186,6 +188,15 @@ func answers(n, status int) func(io.Writer) {
 	return func(w io.Writer) {
 		for i := range n {
 			fmt.Fprintf(w, "HTTP/1.1 %d  %d ms ==> /lamp\n", status, i+1)
+		}
+	}
+}
+
+func longErrors(n int, message string) func(io.Writer) {
+	return func(w io.Writer) {
+		for i := range n {
+			fmt.Fprintf(w, "2026/11/22 09:00:%02d [error] 7#7: *%d %s %q, shelf: %q, reader: \"of the long list of readers\", request: \"GET /books/%d\", hall: \"hall-%d\", door: \"the one to the north\"\n",
+				n, i, message, letters[3*i], letters[2*i], i, n+5)
 		}
 	}
 }
