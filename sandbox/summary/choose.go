@@ -268,7 +268,7 @@ func unlike(list []candidate) []candidate {
 	return slices.DeleteFunc(list, func(c candidate) bool {
 		key := shapeOf(c.line)
 		if unknownName.in(c.text, strings.ToLower(c.text)) {
-			key = c.text
+			key += strings.Join(quotedText().FindAllString(c.text, 4), " ")
 		}
 		defer func() { seen[key] = true }()
 		return seen[key]
