@@ -40,7 +40,7 @@ func TestLogsReadsRangesAndSearches(t *testing.T) {
 		{`,"fromLine":7,"lines":2`, "7: 7\n8: 8\n", "lines 7–8 of 1,001 · next 9:", 9},
 		{`,"lines":1`, "1: 1\n", "line 1 of 1,001 · next 2:", 2},
 		{`,"fromLine":5000`, "", "nothing from line 5,000 on, of 1,001 lines", nil},
-		{`,"stream":"stderr"`, "", "nothing from line 5,000 on, of 1,001 lines", nil},
+		{`,"stream":"stderr"`, "", "none of 1,001 lines", nil},
 		{`,"stream":"stdout","tail":1`, "1001: 1001\n", "line 1,001 of 1,001:", nil},
 		{`,"grep":"^(7|99)$"`, "7: 7\n99: 99\n", "2 matches in 1,001 lines:", nil},
 		{`,"grep":"^(7|99)$","tail":1`, "99: 99\n", "last 1 of 2 matches in 1,001 lines:", nil},
