@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,7 +110,9 @@ var errStopped = errors.New("the container does not run")
 
 // orEnded returns how the box ended if that explains an error, or else the error.
 func (b *box) orEnded(ctx context.Context, err error) error {
-	if !errors.Is(err, errStopped) && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+	// Of a container that is just being removed engines say so with status 500.
+	removed := strings.Contains(err.Error(), "is not running")
+	if !removed && !errors.Is(err, errStopped) && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return err
 	}
 	select {
