@@ -4,13 +4,16 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
 func TestLocksExcludeEachOther(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	open := func() *os.File {
+	dir := t.TempDir()
+	open := func(t *testing.T) *os.File {
 		t.Helper()
+		path := filepath.Join(dir, strings.ReplaceAll(filepath.Base(t.Name()), ",", "")) // for each case, as files stay open
+
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|NoFollow, 0o600)
 		if err != nil {
 			t.Fatal(err)
@@ -28,15 +31,15 @@ func TestLocksExcludeEachOther(t *testing.T) {
 		"shared, shared":       {TryShared, TryShared, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			holder := open()
+			holder := open(t)
 			if err := c.first(holder); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.second(open()); !errors.Is(err, c.want) {
+			if err := c.second(open(t)); !errors.Is(err, c.want) {
 				t.Errorf("while it is held: %v, want %v", err, c.want)
 			}
 			holder.Close()
-			late := open()
+			late := open(t)
 			if err := Try(late); c.want != nil && err != nil {
 				t.Errorf("after its holder closed the file: %v", err)
 			}

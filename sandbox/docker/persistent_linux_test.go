@@ -143,10 +143,16 @@ func TestDetachedBoxIsReattached(t *testing.T) {
 // noLocksLeft checks that no lock of a box or a name is left on the host.
 func noLocksLeft(t *testing.T, l *Launcher) {
 	t.Helper()
-	claims, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "kept", "*", "*"))
-	names, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "names", "*"))
-	if left := append(claims, names...); len(left) > 0 {
-		t.Errorf("left: %v", left)
+	left := func() []string {
+		claims, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "kept", "*", "*"))
+		names, _ := filepath.Glob(filepath.Join(l.config.StateDir, "boxes", "names", "*"))
+		return append(claims, names...)
+	}
+	// A box that is lost is told before its files are removed.
+	for deadline := time.Now().Add(10 * time.Second); len(left()) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("left: %v", left())
+		}
 	}
 }
 
