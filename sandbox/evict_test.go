@@ -9,7 +9,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox"
 )
 
-// A call that needs a box gets the place of one that nobody uses: first of another session of
+// A call that needs a box evicts an unused one: first of another session of
 // its principal, then of a principal that is silent. What runs, what is in use, and what the
 // caller has itself stays.
 func TestBoxesOfSilentClientsMakeRoom(t *testing.T) {

@@ -26,7 +26,7 @@ type Exit struct {
 	Code     int    // 0 to 255, from the kernel; -1 where there is none
 	Signal   string // "SIGKILL"; empty where none ended it
 	Took     time.Duration
-	AtLeast  bool   // it may have run longer than Took: nobody saw its end
+	AtLeast  bool   // it may have run longer than Took: its end was not seen
 	Leftover []Proc // what still runs, at most wire.MaxLeftover of it
 	More     int    // what else still runs
 	Shell    string // what became of its named shell: "saved", "kept" as it was before, or "lost" with all from before; "" without one

@@ -10,7 +10,7 @@ import (
 	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
-// Clients that disconnect without ending their session lock nobody out: their boxes make
+// Clients that disconnect without ending their session do not lock others out: their boxes make
 // room. Those in which a command runs never do, and the error for one more says what helps.
 func TestSessionsThatAreNeverEndedMakeRoom(t *testing.T) {
 	s := newServer(t)

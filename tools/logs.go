@@ -32,7 +32,7 @@ const (
 	// minBytes is the size of the largest character. A smaller part of a line might show none.
 	minBytes = utf8.UTFMax
 
-	// endBytes bounds a page that nobody asked a range of: as much as exec shows of a long
+	// endBytes bounds a page of a call without a range: as much as exec shows of a long
 	// output.
 	endBytes = defaultCut
 

@@ -34,7 +34,7 @@ func (g Gap) Mark() string {
 const markBegin = "[…"
 
 // Guard puts a backslash before the mark in each line of an excerpt that begins like one of ours,
-// also behind or around characters that nobody sees, and behind backslashes.
+// also behind or around invisible characters, and behind backslashes.
 func Guard(text string) string {
 	if !strings.Contains(text, "…") {
 		return text

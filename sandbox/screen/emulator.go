@@ -18,7 +18,7 @@ func newEmulator(cols, rows int) *emulator {
 	t := vt.NewEmulator(cols, rows)
 	t.SetScrollbackSize(1)
 	if c, ok := t.InputPipe().(io.Closer); ok {
-		c.Close() // nobody reads it: a reply would wait forever
+		c.Close() // it has no reader: a reply would wait forever
 	}
 	return &emulator{t}
 }

@@ -17,8 +17,7 @@ type want struct {
 	same     map[wantedKind]int // how many lines of a kind have come
 }
 
-// A wantedKind is what lines have in common that differ only in numbers and names nobody
-// looks for.
+// A wantedKind is what lines have in common that differ only in numbers and other names.
 type wantedKind struct {
 	template *template
 	hits     uint32 // a bit for each word that they have
