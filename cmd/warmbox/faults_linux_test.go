@@ -146,6 +146,12 @@ func TestEngineFailuresAreAnsweredInTime(t *testing.T) {
 	})
 	// The engine may still make containers whose servers have ended. A sweep removes them.
 	each(t, clients, func(c *client) { c.p.Close() })
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _ := exec.Command("docker", "-H", e.Host, "ps", "-a", "--no-trunc", "--format", "{{.ID}} {{.Status}} {{.Labels}}").CombinedOutput()
+			t.Logf("containers left:\n%s", out)
+		}
+	})
 	soon(t, "a sweep leaves no container", func() bool {
 		each(t, clients, func(c *client) {
 			if out, err := c.home.sweep(c.T).CombinedOutput(); err != nil {
