@@ -18,7 +18,7 @@ const (
 	killGrace = 2 * time.Second
 
 	// killTimeout is how long after a kill's grace the agent may take to report that
-	// all is dead: 2 s until it kills the whole box, and the time of a loaded machine.
+	// all is dead: 4 s until it kills the whole box, and the time of a loaded machine.
 	// After it the host ends the box itself.
 	killTimeout = 8 * time.Second
 )

@@ -10,12 +10,13 @@ import (
 
 const (
 	// settleTime is how long a tree may resist being killed process by process before a
-	// PID 1 kills the whole box.
-	settleTime = 2 * time.Second
+	// PID 1 kills the whole box. On a loaded machine a tree that forks all the time takes
+	// seconds.
+	settleTime = 4 * time.Second
 
 	// killTimeout is how long to go on trying. What is left then blocks in the kernel and
 	// cannot die yet.
-	killTimeout = 5 * time.Second
+	killTimeout = 6 * time.Second
 
 	// pollInterval is the pause between two scans while a tree has its grace period.
 	pollInterval = 10 * time.Millisecond
