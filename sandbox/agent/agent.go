@@ -39,9 +39,10 @@ type Agent struct {
 	dir         string       // where runs start; like env and spares, guarded by the lock of procs
 	env         []string     // the variables of all runs
 
-	out    outbox
-	procs  *processes
-	spares spares
+	out      outbox
+	procs    *processes
+	spares   spares
+	programs *programs // nil if no host has asked for records of programs; set before any command
 }
 
 // newAgent returns an agent that serves hosts. It reaps children from now on.
@@ -151,7 +152,7 @@ func (a *Agent) applyHello(hello wire.HelloBody) {
 
 // replyHello answers a Hello.
 func (a *Agent) replyHello(hello wire.HelloBody, stream io.ReadWriteCloser) error {
-	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path, Found: findPrograms(hello.Programs, a.env)}
+	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path, Found: findPrograms(hello.Programs, a.env), Audited: a.auditPrograms(hello)}
 	persistent := hello.PersistMillis > 0
 	a.hosts.setPersistent(persistent)
 	if persistent || a.persistence != nil {

@@ -322,6 +322,7 @@ func (ps *persistence) attach() {
 
 // feed sends records until the host is detached.
 func (ps *persistence) feed() {
+	ps.agent.programs.settle() // the end of a run comes after its programs
 	buf := make([]byte, 0, wire.HeaderLen+wire.MaxPayload)
 	for frame := ps.next(buf); frame != nil; frame = ps.next(buf) {
 		if err := ps.agent.out.send(frame); err != nil {
@@ -376,6 +377,13 @@ func (ps *persistence) frame(buf []byte, rec record, at int64) []byte {
 	wire.Put(frame, rec.kind, r.id, rec.n-has)
 	ps.ring.get(at+int64(has), frame[wire.HeaderLen:])
 	return frame
+}
+
+// isAttached reports whether a host is attached.
+func (ps *persistence) isAttached() bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.attached
 }
 
 // detach records that the host's stream is closed, and waits for the goroutine that sends

@@ -337,6 +337,7 @@ func (r *run) finish(body wire.StartBody) {
 		r.reportClosed()
 	}
 	r.agent.procs.remove(r)
+	r.agent.programs.forget(r.id)
 	if open {
 		r.agent.refill()
 	} else {
@@ -452,6 +453,7 @@ func exitBody(st exitStatus) wire.ExitBody {
 
 // reportExit sends Exit, or records it for the host of a persistent box.
 func (r *run) reportExit(body wire.ExitBody) {
+	r.agent.programs.settle() // whoever sees the end can see the programs
 	if r.persistent == nil {
 		r.agent.out.sendJSON(wire.Exit, r.id, body)
 		return
@@ -462,6 +464,7 @@ func (r *run) reportExit(body wire.ExitBody) {
 }
 
 func (r *run) reportClosed() {
+	r.agent.programs.settle()
 	if r.persistent != nil {
 		r.agent.persistence.closed(r.persistent)
 		return

@@ -20,7 +20,7 @@
 //
 // Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32 (StdinTaken), one
 // uint64 (Resume) or two (Dropped), a JSON object (Hello, Start, Kill, Signal, Resize,
-// Look, Started, Exit, Refused, Known, Seen) or empty. The JSON keys are those of the
+// Look, Started, Exit, Refused, Known, Seen, Programs) or empty. The JSON keys are those of the
 // structs below. A reader ignores keys that it does not know, so each side can be
 // extended first.
 //
@@ -50,6 +50,7 @@
 //	               Seen         the answer to a Look
 //	               Known        a run that an earlier host started
 //	               Dropped      output continues at that byte, earlier output is lost
+//	               Programs     programs that processes of runs executed
 //
 // A run is over after Refused, after Closed, or after an Exit whose "open" is false. If
 // "open" is true, processes that the command left behind still run: Stdout and Stderr
@@ -81,6 +82,15 @@
 // that it was meant to have. The answer is only meaningful before the first command, so a
 // host sends Look with its Hello. The Seen follows the agent's Hello and any Known
 // frames.
+//
+// A host whose Hello has "auditPrograms" is sent Programs. The agent's Hello says in
+// "audited" whether it sees the programs; without "audited" it does not. Each record names
+// its run in "run", or none where the agent does not know it. A run's records that exist when
+// its shell has ended are sent before its Exit, the others before its Closed. A record may
+// name a run that is over, or one that the host has forgotten; that is no violation. The agent
+// keeps a bounded number of records for a host that is slow or away, and drops others. Records
+// are numbered for each run, dropped ones too, so a host that knows the last number knows how
+// many it lacks.
 //
 // A host may send Stdin, StdinClose, Kill, Signal and Resize for a run that is just
 // ending; the agent ignores them for ids that it does not know. Everything else that is
@@ -162,6 +172,7 @@ const (
 	Known      Kind = 0x49
 	Dropped    Kind = 0x4A
 	Seen       Kind = 0x4B
+	Programs   Kind = 0x4C
 )
 
 const (
@@ -211,6 +222,8 @@ type HelloBody struct {
 	Programs      []string `json:"programs,omitempty"`    // names to look for in the PATH of runs, at most MaxPrograms
 	Spares        int      `json:"spares,omitempty"`      // spare shells to keep ready; the agent adds a few after a burst of commands
 
+	AuditPrograms bool `json:"auditPrograms,omitempty"` // send Programs
+
 	// From the agent.
 	Agent string `json:"agent,omitempty"` // name of the program, for people
 	Pid   int    `json:"pid,omitempty"`   // its pid in its own name space; 1 in a box
@@ -218,7 +231,26 @@ type HelloBody struct {
 	Runs  int    `json:"runs,omitempty"`  // number of Known frames that follow, at most MaxRuns
 
 	Found []string `json:"found,omitempty"` // those of the host's Programs that are in the PATH, in their order
+
+	Audited *AuditedBody `json:"audited,omitempty"` // the answer to AuditPrograms
 }
+
+// AuditedBody says whether the agent sees the programs that processes execute, and if not,
+// the step that failed and the kernel's reason. It has no text: the host makes the sentence.
+type AuditedBody struct {
+	On    bool   `json:"on"`
+	Step  string `json:"step,omitempty"`  // one of the Audit constants
+	Errno int    `json:"errno,omitempty"` // 0 if no system call failed
+}
+
+// The steps of seeing programs.
+const (
+	AuditLate     = "late"     // an earlier host of the box did not ask for it
+	AuditPrivs    = "privs"    // set no_new_privs
+	AuditFilter   = "filter"   // install the filter that reports programs
+	AuditMemory   = "memory"   // read the memory of processes
+	AuditPlatform = "platform" // the processor is not supported
+)
 
 // StartBody is the payload of Start.
 type StartBody struct {
@@ -399,6 +431,47 @@ type Proc struct {
 	Name string `json:"name"` // at most 64 bytes, untrusted
 }
 
+// ProgramsBody is the payload of Programs.
+type ProgramsBody struct {
+	List []Program `json:"list"` // at most MaxProgramList
+}
+
+// A Program is a record of a program that a process executed. If "end" is set it says how an
+// earlier one ended, and if "total" is set, how many records the run has had. Path and Args
+// are what the process gave: untrusted, and what it could still change between the look and
+// the use.
+type Program struct {
+	Seq    int64  `json:"seq"`              // counts from 1 for each run, dropped records included; with "end": the number of the earlier record
+	Run    string `json:"run,omitempty"`    // the run's id in hex; "": unknown, such records are numbered together
+	Micros int64  `json:"micros"`           // how long before the frame was sent it happened
+	Pid    int    `json:"pid"`              // in the agent's name space
+	Parent int    `json:"parent,omitempty"` // 0: unknown
+
+	Path   string   `json:"path,omitempty"`
+	Args   []string `json:"args,omitempty"`   // the first MaxProgramArgs, the program's name first
+	More   int      `json:"more,omitempty"`   // number of arguments that are not listed; -1: unknown
+	Cut    bool     `json:"cut,omitempty"`    // Path or one of Args is cut
+	Unread bool     `json:"unread,omitempty"` // Path or Args could not be read
+	Failed bool     `json:"failed,omitempty"` // the call failed: no program was executed
+	Shim   bool     `json:"shim,omitempty"`   // a call of a shim
+
+	Exit *int `json:"exit,omitempty"` // its exit code, if it has ended by itself and the agent has seen it
+
+	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Exit and Micros are set
+	Total bool `json:"total,omitempty"` // only Seq and Run are set
+}
+
+const (
+	// MaxProgramArgs bounds the arguments in a Program.
+	MaxProgramArgs = 32
+
+	// MaxProgramText bounds each of Path, and Args together, in bytes.
+	MaxProgramText = 4 << 10
+
+	// MaxProgramList bounds the records in one Programs.
+	MaxProgramList = 1024
+)
+
 // MaxLeftover bounds the list in an ExitBody.
 const MaxLeftover = 32
 
@@ -562,7 +635,7 @@ func (k Kind) sentBy(s Side) bool {
 		return true
 	}
 	if s == FromAgent {
-		return k >= Started && k <= Seen
+		return k >= Started && k <= Programs
 	}
 	return k >= Start && k <= Look
 }
@@ -570,7 +643,7 @@ func (k Kind) sentBy(s Side) bool {
 // ofRun reports whether frames of this kind carry a run id.
 func (k Kind) ofRun() bool {
 	switch k {
-	case Hello, Ping, Pong, Look, Seen:
+	case Hello, Ping, Pong, Look, Seen, Programs:
 		return false
 	}
 	return true
@@ -603,7 +676,7 @@ func unexpected(err error) error {
 
 var kindNames = map[Kind]string{
 	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping", Signal: "Signal", Resize: "Resize",
-	Resume: "Resume", Forget: "Forget", Known: "Known", Dropped: "Dropped", Look: "Look", Seen: "Seen",
+	Resume: "Resume", Forget: "Forget", Known: "Known", Dropped: "Dropped", Look: "Look", Seen: "Seen", Programs: "Programs",
 	Started: "Started", Refused: "Refused", Stdout: "Stdout", Stderr: "Stderr", StdinTaken: "StdinTaken", Exit: "Exit", Closed: "Closed", Pong: "Pong",
 }
 

@@ -72,6 +72,9 @@ func TestReaderRefusesInvalidFrames(t *testing.T) {
 		"host's Look":   frame(Look, ID{}, 2),
 		"Seen of a run": frame(Seen, run, 2),
 		"three counts":  frame(Dropped, run, 24),
+
+		"Programs of a run": frame(Programs, run, 2),
+		"behind the last":   frame(Programs+1, ID{}, 2),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := NewReader(bytes.NewReader(bad), FromAgent).Read(); !errors.Is(err, ErrViolation) {

@@ -1,0 +1,284 @@
+//go:build linux
+
+package agent
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
+)
+
+const (
+	// programsDelay is how long a record of a program waits for others, to be sent with them.
+	programsDelay = 100 * time.Millisecond
+
+	// maxProgramBytes bounds the records that wait to be sent: about 10,000 usual ones. They
+	// count against the box's memory.
+	maxProgramBytes = 4 << 20
+
+	// manyProgramBytes is how much is sent at once, before programsDelay has passed.
+	manyProgramBytes = 256 << 10
+
+	// programCost is what a record takes besides its text.
+	programCost = 256
+
+	// frameRest is the part of a frame of records that no record uses.
+	frameRest = 64
+)
+
+// programs queues records of the programs that processes execute, and sends them to the
+// host. A nil programs, of a host that did not ask for them, records nothing.
+//
+// Only flush and settle wait for anything. A record that finds no room is dropped and counted.
+type programs struct {
+	send    func(frame []byte) bool // reports false if there is no host to receive it
+	resolve func()                  // finds out what can be known of pending records; nil: there are none
+
+	sending sync.Mutex // held while records are sent, so that they keep their order
+
+	mu     sync.Mutex // held for moments, never during a system call; guards the rest
+	muted  bool       // the host wants no records
+	queue  []*programRecord
+	bytes  int // of the queue
+	timer  *time.Timer
+	counts map[wire.ID]*programCount
+}
+
+// programCount counts the records of a run. The zero id stands for unknown runs.
+type programCount struct {
+	last   int64 // number of the last record
+	untold bool  // records were dropped, so the host may not know the number
+}
+
+// A programRecord is a record in the making: it can change until it is sent.
+type programRecord struct {
+	run     wire.ID // zero: unknown
+	at      time.Time
+	pending bool // what it says is not known yet
+	sent    bool
+	body    wire.Program
+}
+
+func newPrograms(send func([]byte) bool) *programs {
+	p := &programs{send: send, counts: map[wire.ID]*programCount{}}
+	p.timer = stopped(p.flush)
+	return p
+}
+
+// add records a program of a run. What the record names is bounded here.
+func (p *programs) add(run wire.ID, body wire.Program) {
+	if p == nil {
+		return
+	}
+	boundProgram(&body)
+	p.do(func() { p.enqueue(&programRecord{run: run, at: time.Now(), body: body}) })
+}
+
+// do calls f with the lock held.
+func (p *programs) do(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+// enqueue queues a record, or drops it. The caller holds the lock.
+func (p *programs) enqueue(r *programRecord) {
+	if p.muted {
+		return
+	}
+	size := r.size()
+	room := p.bytes+size <= maxProgramBytes
+	if !r.body.End {
+		c := p.count(r.run)
+		c.last++
+		c.untold = c.untold || !room
+		r.body.Seq, r.body.Run = c.last, runName(r.run)
+	}
+	if !room {
+		return
+	}
+	if len(p.queue) == 0 {
+		p.timer.Reset(programsDelay)
+	}
+	p.queue = append(p.queue, r)
+	if p.bytes < manyProgramBytes && p.bytes+size >= manyProgramBytes {
+		p.timer.Reset(0)
+	}
+	p.bytes += size
+}
+
+// mute says whether the host wants no records.
+func (p *programs) mute(yes bool) {
+	if p != nil {
+		p.do(func() { p.muted = yes })
+	}
+}
+
+// count returns the count of a run. The caller holds the lock.
+func (p *programs) count(run wire.ID) *programCount {
+	c := p.counts[run]
+	if c == nil {
+		c = &programCount{}
+		p.counts[run] = c
+	}
+	return c
+}
+
+// forget drops the count of a run that is over.
+func (p *programs) forget(run wire.ID) {
+	if p != nil {
+		p.do(func() { delete(p.counts, run) })
+	}
+}
+
+// flush sends what is queued and not pending. It waits for a host that is slow.
+func (p *programs) flush() { p.sendAll(false) }
+
+// settle sends all that is queued, for a run whose end is about to be reported.
+func (p *programs) settle() {
+	if p != nil {
+		p.sendAll(true)
+	}
+}
+
+func (p *programs) sendAll(pending bool) {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	if p.resolve != nil {
+		p.resolve()
+	}
+	for {
+		list, frame := p.take(pending)
+		if frame == nil {
+			return
+		}
+		if !p.send(frame) {
+			p.putBack(list)
+			return
+		}
+	}
+}
+
+// take takes the records of one frame from the queue. It returns a nil frame if there are none.
+func (p *programs) take(pending bool) (list []*programRecord, frame []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	payload := []byte(`{"list":[`)
+	n := 0
+	add := func(body wire.Program) bool {
+		text, _ := json.Marshal(body) // cannot fail: numbers and strings
+		if n == wire.MaxProgramList || len(payload)+len(text) > wire.MaxPayload-frameRest {
+			return false
+		}
+		if n++; n > 1 {
+			payload = append(payload, ',')
+		}
+		payload = append(payload, text...)
+		return true
+	}
+	var kept []*programRecord
+	full := false
+	for _, r := range p.queue {
+		if full || r.pending && !pending {
+			kept = append(kept, r)
+			continue
+		}
+		r.body.Micros = max(0, time.Since(r.at).Microseconds())
+		if full = !add(r.body); full {
+			kept = append(kept, r)
+			continue
+		}
+		r.sent, r.pending = true, false
+		p.bytes -= r.size()
+		list = append(list, r)
+	}
+	p.queue = kept
+	for run, c := range p.counts {
+		if c.untold && add(wire.Program{Run: runName(run), Seq: c.last, Total: true}) {
+			c.untold = false
+		}
+	}
+	if len(kept) > 0 {
+		p.timer.Reset(programsDelay)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return list, wire.Append(nil, wire.Programs, wire.ID{}, append(payload, "]}"...))
+}
+
+// putBack returns records to the queue that no host has received.
+func (p *programs) putBack(list []*programRecord) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = append(list, p.queue...)
+	for _, r := range list {
+		p.bytes += r.size()
+	}
+	for _, c := range p.counts {
+		c.untold = true
+	}
+}
+
+// size is what a record takes of the bound of the queue.
+func (r *programRecord) size() int {
+	n := programCost + len(r.body.Path)
+	for _, arg := range r.body.Args {
+		n += len(arg)
+	}
+	return n
+}
+
+// runName returns the name of a run in a record.
+func runName(run wire.ID) string {
+	if run == (wire.ID{}) {
+		return ""
+	}
+	return hex.EncodeToString(run[:])
+}
+
+// boundProgram bounds what a record names.
+func boundProgram(b *wire.Program) {
+	if len(b.Path) > wire.MaxProgramText {
+		b.Path, b.Cut = b.Path[:wire.MaxProgramText], true
+	}
+	if extra := len(b.Args) - wire.MaxProgramArgs; extra > 0 {
+		b.Args = b.Args[:wire.MaxProgramArgs]
+		if b.More >= 0 {
+			b.More += extra
+		}
+	}
+	room := wire.MaxProgramText
+	for i, arg := range b.Args {
+		if len(arg) > room {
+			b.Args[i], b.Cut = arg[:room], true
+		}
+		room -= len(b.Args[i])
+	}
+}
+
+// auditPrograms prepares to record programs if the host's Hello asks for it, and says whether
+// the agent sees the programs that processes execute.
+func (a *Agent) auditPrograms(hello wire.HelloBody) *wire.AuditedBody {
+	if !hello.AuditPrograms {
+		a.programs.mute(true)
+		return nil
+	}
+	if a.programs == nil {
+		a.programs = newPrograms(a.sendPrograms)
+		return &wire.AuditedBody{Step: wire.AuditPlatform}
+	}
+	a.programs.mute(false)
+	return &wire.AuditedBody{Step: wire.AuditPlatform}
+}
+
+// sendPrograms sends records to the host, if one is attached.
+func (a *Agent) sendPrograms(frame []byte) bool {
+	if a.persistence != nil && !a.persistence.isAttached() {
+		return false
+	}
+	return a.out.send(frame) == nil
+}
