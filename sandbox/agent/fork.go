@@ -31,12 +31,22 @@ func (a *Agent) fork(p *program) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	runtime.LockOSThread()
-	a.procs.forker = unix.Gettid()
-	a.procs.forkers[a.procs.forker] = true
-	upid, errno := c.start()
-	runtimeAfterFork()
-	runtime.UnlockOSThread()
+	var upid uintptr
+	var errno syscall.Errno
+	start := func() {
+		a.procs.forker = unix.Gettid()
+		a.procs.forkers[a.procs.forker] = true
+		upid, errno = c.start()
+		runtimeAfterFork()
+	}
+	if a.programs != nil && a.programs.observer != nil {
+		c.key = a.programs.observer.key
+		a.programs.observer.onThread(start)
+	} else {
+		runtime.LockOSThread()
+		start()
+		runtime.UnlockOSThread()
+	}
 	switch {
 	case errno != 0:
 		return 0, errno
@@ -58,6 +68,7 @@ type child struct {
 	spare     int     // the next free descriptor above all that it needs
 	tty       uintptr // 0 or 1
 	domain    int     // a Landlock ruleset, or -1
+	key       execKey // lets the execve pass the filter of an observer
 	failed    syscall.Errno
 }
 
@@ -146,8 +157,9 @@ func (c *child) start() (pid uintptr, errno syscall.Errno) {
 			goto fail
 		}
 	}
-	_, _, c.failed = syscall.RawSyscall(unix.SYS_EXECVE,
-		uintptr(unsafe.Pointer(c.argv[0])), uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
+	_, _, c.failed = syscall.RawSyscall6(unix.SYS_EXECVE,
+		uintptr(unsafe.Pointer(c.argv[0])), uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])),
+		uintptr(c.key[0]), uintptr(c.key[1]), 0)
 
 fail:
 	for {

@@ -93,7 +93,7 @@ func TestMemoryKillIsReportedByRunsOfItsTime(t *testing.T) {
 	begin := func() *run {
 		last++
 		r := &run{agent: a, id: wire.ID{last}, tree: newTree(), memoryKills: a.memory.kills()}
-		r.register(int(last))
+		r.register(int(last), nil)
 		return r
 	}
 	end := func(r *run, killed, shared bool) {

@@ -5,7 +5,10 @@ package agent
 import (
 	"encoding/hex"
 	"encoding/json"
+	"os"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox/wire"
@@ -34,8 +37,9 @@ const (
 //
 // Only flush and settle wait for anything. A record that finds no room is dropped and counted.
 type programs struct {
-	send    func(frame []byte) bool // reports false if there is no host to receive it
-	resolve func()                  // finds out what can be known of pending records; nil: there are none
+	send     func(frame []byte) bool // reports false if there is no host to receive it
+	observer *observer               // nil if the agent cannot see programs
+	answer   wire.AuditedBody        // what the agent's Hello says
 
 	sending sync.Mutex // held while records are sent, so that they keep their order
 
@@ -59,6 +63,7 @@ type programRecord struct {
 	at      time.Time
 	pending bool // what it says is not known yet
 	sent    bool
+	cost    int // of the bound of the queue
 	body    wire.Program
 }
 
@@ -89,8 +94,8 @@ func (p *programs) enqueue(r *programRecord) {
 	if p.muted {
 		return
 	}
-	size := r.size()
-	room := p.bytes+size <= maxProgramBytes
+	r.cost = r.size()
+	room := p.bytes+r.cost <= maxProgramBytes
 	if !r.body.End {
 		c := p.count(r.run)
 		c.last++
@@ -104,10 +109,10 @@ func (p *programs) enqueue(r *programRecord) {
 		p.timer.Reset(programsDelay)
 	}
 	p.queue = append(p.queue, r)
-	if p.bytes < manyProgramBytes && p.bytes+size >= manyProgramBytes {
+	if p.bytes < manyProgramBytes && p.bytes+r.cost >= manyProgramBytes {
 		p.timer.Reset(0)
 	}
-	p.bytes += size
+	p.bytes += r.cost
 }
 
 // mute says whether the host wants no records.
@@ -127,11 +132,40 @@ func (p *programs) count(run wire.ID) *programCount {
 	return c
 }
 
-// forget drops the count of a run that is over.
-func (p *programs) forget(run wire.ID) {
-	if p != nil {
-		p.do(func() { delete(p.counts, run) })
+// amend queues what has become known of a record that is sent. The caller holds the lock.
+func (p *programs) amend(r *programRecord, body wire.Program) {
+	body.Seq, body.Run, body.End = r.body.Seq, r.body.Run, true
+	p.enqueue(&programRecord{run: r.run, at: time.Now(), body: body})
+}
+
+// begin records the shell of a run. The caller holds the lock of processes.
+func (p *programs) begin(r *run, argv []string) {
+	if p == nil || p.observer == nil {
+		return
 	}
+	body := wire.Program{Pid: r.pid, Parent: os.Getpid(), Path: argv[0], Args: slices.Clone(argv)}
+	boundProgram(&body)
+	p.do(func() { p.observer.table.begin(p, r.id, r.tree.mark, body) })
+}
+
+// reaped records how the shell of a run ended.
+func (p *programs) reaped(pid int, status syscall.WaitStatus) {
+	if p != nil && p.observer != nil {
+		p.do(func() { p.observer.table.reaped(p, pid, status) })
+	}
+}
+
+// forget forgets a run that is over.
+func (p *programs) forget(run wire.ID) {
+	if p == nil {
+		return
+	}
+	p.do(func() {
+		delete(p.counts, run)
+		if p.observer != nil {
+			p.observer.table.over(run)
+		}
+	})
 }
 
 // flush sends what is queued and not pending. It waits for a host that is slow.
@@ -147,9 +181,7 @@ func (p *programs) settle() {
 func (p *programs) sendAll(pending bool) {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	if p.resolve != nil {
-		p.resolve()
-	}
+	p.observer.resolve()
 	for {
 		list, frame := p.take(pending)
 		if frame == nil {
@@ -187,12 +219,13 @@ func (p *programs) take(pending bool) (list []*programRecord, frame []byte) {
 			continue
 		}
 		r.body.Micros = max(0, time.Since(r.at).Microseconds())
+		r.body.Unsure = r.body.Unsure || r.pending
 		if full = !add(r.body); full {
 			kept = append(kept, r)
 			continue
 		}
 		r.sent, r.pending = true, false
-		p.bytes -= r.size()
+		p.bytes -= r.cost
 		list = append(list, r)
 	}
 	p.queue = kept
@@ -216,7 +249,8 @@ func (p *programs) putBack(list []*programRecord) {
 	defer p.mu.Unlock()
 	p.queue = append(list, p.queue...)
 	for _, r := range list {
-		p.bytes += r.size()
+		r.sent = false
+		p.bytes += r.cost
 	}
 	for _, c := range p.counts {
 		c.untold = true
@@ -260,19 +294,26 @@ func boundProgram(b *wire.Program) {
 	}
 }
 
-// auditPrograms prepares to record programs if the host's Hello asks for it, and says whether
-// the agent sees the programs that processes execute.
+// auditPrograms begins to record programs if the host's Hello asks for it, and says whether
+// the agent sees the programs that processes execute. Call it before any of them is started.
 func (a *Agent) auditPrograms(hello wire.HelloBody) *wire.AuditedBody {
+	a.programs.mute(!hello.AuditPrograms)
 	if !hello.AuditPrograms {
-		a.programs.mute(true)
 		return nil
 	}
 	if a.programs == nil {
-		a.programs = newPrograms(a.sendPrograms)
-		return &wire.AuditedBody{Step: wire.AuditPlatform}
+		p := newPrograms(a.sendPrograms)
+		if hello.Resume { // processes may run that have no filter
+			p.answer.Step = wire.AuditLate
+		} else if o, step, err := a.observe(p); err != nil {
+			errno, _ := err.(syscall.Errno)
+			p.answer = wire.AuditedBody{Step: step, Errno: int(errno)}
+		} else {
+			p.observer, p.answer.On = o, true
+		}
+		a.programs = p
 	}
-	a.programs.mute(false)
-	return &wire.AuditedBody{Step: wire.AuditPlatform}
+	return &a.programs.answer
 }
 
 // sendPrograms sends records to the host, if one is attached.

@@ -73,6 +73,7 @@ func (a *Agent) reapOne(pid int) bool {
 		return true
 	}
 	delete(a.procs.pids, pid)
+	a.programs.reaped(pid, st)
 	r.status <- exitStatus{wait: st, memoryKill: a.memory.roseAbove(r.memoryKills), shared: a.sharedBox(r)}
 	return true
 }

@@ -267,15 +267,15 @@ func (r *run) begin(p *program, _ wire.StartBody) (err error) {
 		var pid int
 		if pid, err = a.fork(p); err == nil {
 			r.tree.forker = a.procs.forker
-			r.register(pid)
+			r.register(pid, p.argv)
 			preferForOOM(pid)
 		}
 	})
 	return err
 }
 
-// register records the run's shell. The caller holds the lock.
-func (r *run) register(pid int) {
+// register records the run's shell, which was given argv. The caller holds the lock.
+func (r *run) register(pid int, argv []string) {
 	a := r.agent
 	r.pid, r.began = pid, time.Now()
 	r.tree.sessions[pid] = true
@@ -285,6 +285,7 @@ func (r *run) register(pid int) {
 	if !slices.Contains(a.procs.trees, r.tree) {
 		a.procs.trees = append(a.procs.trees, r.tree)
 	}
+	a.programs.begin(r, argv)
 }
 
 // preferForOOM makes the kernel kill a command rather than the agent when the box runs

@@ -254,7 +254,7 @@ func (r *run) claimIdle(dir string, body wire.StartBody) bool {
 		delete(s.all, one.pid)
 		r.spare, r.tree = one, one.tree
 		r.prints(one.out)
-		r.register(one.pid)
+		r.register(one.pid, []string{a.shell.path, "-c", body.Cmd})
 		return true
 	}
 	if s.want > 0 && a.domains.apart() { // otherwise there are none, or one at most

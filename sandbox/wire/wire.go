@@ -453,11 +453,12 @@ type Program struct {
 	Cut    bool     `json:"cut,omitempty"`    // Path or one of Args is cut
 	Unread bool     `json:"unread,omitempty"` // Path or Args could not be read
 	Failed bool     `json:"failed,omitempty"` // the call failed: no program was executed
+	Unsure bool     `json:"unsure,omitempty"` // it was not known yet whether the call succeeded; a record with "end" may say it later
 	Shim   bool     `json:"shim,omitempty"`   // a call of a shim
 
 	Exit *int `json:"exit,omitempty"` // its exit code, if it has ended by itself and the agent has seen it
 
-	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Exit and Micros are set
+	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Micros, Failed and Exit are set
 	Total bool `json:"total,omitempty"` // only Seq and Run are set
 }
 
