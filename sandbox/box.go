@@ -42,6 +42,8 @@ type Box struct {
 	watcher *watcher   // of its workspace, may be nil
 	disk    *diskWatch // may be nil
 
+	programs programBook
+
 	mu   sync.Mutex
 	runs map[wire.ID]*Run
 	used time.Time // when it was last used
@@ -86,6 +88,7 @@ func newBox(s *shared, who identity, stream io.ReadWriteCloser, spec Spec) *Box 
 	var notes []string
 	b.watcher, notes = newWatcher(b, spec)
 	b.Place.Notes = append(slices.Clip(b.Place.Notes), notes...)
+	b.programs = newProgramBook(spec)
 	b.disk = newDiskWatch(b, s.minFree, fillable(spec, b.Place))
 	return b
 }
@@ -104,7 +107,7 @@ func (b *Box) greet(ctx context.Context, spec Spec, resume bool) (known []knownR
 	answer, err := b.conn.Greet(ctx, link.Greeting{
 		Hello: wire.HelloBody{
 			Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(spec.Env)), Spares: spareShells(spec), Programs: commonPrograms,
-			PersistMillis: b.reattachTimeout.Milliseconds(), Resume: resume,
+			PersistMillis: b.reattachTimeout.Milliseconds(), Resume: resume, AuditPrograms: spec.AuditPrograms,
 		},
 		Also: look,
 		Rest: func(answer wire.HelloBody, r *wire.Reader) (err error) {
@@ -117,6 +120,9 @@ func (b *Box) greet(ctx context.Context, spec Spec, resume bool) (known []knownR
 			return err
 		},
 	})
+	if err == nil {
+		b.programs.answered(b, answer)
+	}
 	b.Shell, b.Pid, b.Has = answer.Shell, answer.Pid, among(commonPrograms, answer.Found)
 	return known, err
 }
@@ -280,6 +286,9 @@ func (b *Box) serve() {
 
 // dispatch hands a frame to its run, and removes the run when it is over.
 func (b *Box) dispatch(f wire.Frame) error {
+	if f.Kind == wire.Programs {
+		return b.receivePrograms(f)
+	}
 	r := b.run(f.Run)
 	if r == nil {
 		return wire.Violation("%v of an unknown run", f.Kind)
@@ -319,6 +328,7 @@ func (b *Box) lose(r *Run, status Status, cause error) {
 
 // finish closes the log of a run of which nothing more can come.
 func (b *Box) finish(r *Run) {
+	b.closePrograms(r)
 	r.closeLog()
 	b.logs.Prepare(newExecID)
 	b.watcher.wake(r.ID)

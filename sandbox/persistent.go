@@ -259,6 +259,7 @@ func (b *Box) confirm(id wire.ID) {
 
 // detachRun ends a run for this program while it goes on in its box.
 func (b *Box) detachRun(r *Run) {
+	b.closePrograms(r)
 	r.detach(b.conn.unreachable())
 	b.history.detach(r)
 	close(r.over)

@@ -76,22 +76,24 @@ type Place struct {
 // Spec says what box is wanted. Every field's zero value is the backend's own
 // default, and a backend ignores what it has no use for.
 type Spec struct {
-	Image      string            // e.g. "warmbox/sandbox:slim"
-	Env        map[string]string // set for every command of the box
-	Network    string            // "none" or "bridge"
-	User       string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
-	Workspace  string            // a host directory; "" makes one of the box's own
-	ReadOnly   bool              // mounts the workspace read-only
-	Protect    []string          // what of a writable workspace commands cannot change besides what git executes, by paths in it such as ".git/hooks"; "!path" is excluded
-	Mounts     []Mount           // what else of the host the box sees
-	Paths      *hostpath.Guard   // has admitted the workspace and the mounts; nil: they are not checked, and resolved at each launch
-	Memory     int64             // bytes; swap is never more
-	CPUs       float64           // cores
-	Pids       int64             // processes and threads
-	Spares     int               // spare shells; 0: none
-	Tmp        int64             // bytes of /tmp
-	Lease      time.Duration     // silence of the host after which the agent ends
-	Persistent *Persistent       // not nil for a box that outlives this program
+	Image         string            // e.g. "warmbox/sandbox:slim"
+	Env           map[string]string // set for every command of the box
+	Network       string            // "none" or "bridge"
+	User          string            // "uid:gid"; "" is the workspace's owner, or 1000:1000
+	Workspace     string            // a host directory; "" makes one of the box's own
+	ReadOnly      bool              // mounts the workspace read-only
+	Protect       []string          // what of a writable workspace commands cannot change besides what git executes, by paths in it such as ".git/hooks"; "!path" is excluded
+	Mounts        []Mount           // what else of the host the box sees
+	Paths         *hostpath.Guard   // has admitted the workspace and the mounts; nil: they are not checked, and resolved at each launch
+	Memory        int64             // bytes; swap is never more
+	CPUs          float64           // cores
+	Pids          int64             // processes and threads
+	Spares        int               // spare shells; 0: none
+	Tmp           int64             // bytes of /tmp
+	Lease         time.Duration     // silence of the host after which the agent ends
+	AuditPrograms bool              // records the programs that commands execute, see Programs
+
+	Persistent *Persistent // not nil for a box that outlives this program
 
 	// Progress receives what a slow launch is doing, one line each time. It is
 	// called from one goroutine and must not block. Nil: progress is not reported.

@@ -23,6 +23,8 @@
 //	X.log   the first bytes of the run's output, unchanged
 //	X.idx   the index of those bytes
 //
+// A run may have a third file, X.rec, with records of the caller's own (see Records).
+//
 // X.log ends at the first byte that was not stored. It may have gaps before that:
 // a run can print more than its box can buffer while its server is away. A gap
 // takes no space in X.log; the index records where it is.
@@ -90,7 +92,7 @@
 //
 // # Deletion
 //
-// The files of a run are deleted together, X.log first. On systems with flock,
+// The files of a run are deleted together, X.idx last. On systems with flock,
 // X.idx is locked for as long as its run may print. Other processes that share the
 // directory then leave both files alone.
 package rawlog

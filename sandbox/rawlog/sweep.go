@@ -71,7 +71,7 @@ func (s *Store) List() ([]Entry, error) {
 func execOf(file string) (exec string, ok bool) {
 	ext := filepath.Ext(file)
 	exec = strings.TrimSuffix(file, ext)
-	return exec, (ext == logExt || ext == indexExt) && isName(exec)
+	return exec, (ext == logExt || ext == indexExt || ext == recordsExt) && isName(exec)
 }
 
 func enter(byExec map[string]*Entry, exec string, size int64, age time.Duration) {
@@ -162,10 +162,10 @@ func (s *Store) Written(exec string) bool {
 	return locked(index)
 }
 
-// remove deletes the files of a run, the log first: an index alone still tells how
-// the run ended.
+// remove deletes the files of a run, the index last: alone it still tells how the run
+// ended.
 func (s *Store) remove(exec string) error {
-	for _, ext := range []string{logExt, indexExt} {
+	for _, ext := range []string{recordsExt, logExt, indexExt} {
 		if err := os.Remove(s.base(exec) + ext); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
