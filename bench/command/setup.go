@@ -118,7 +118,7 @@ func setCosts(s *cli.Config, b *bench.Bench) {
 	} else {
 		say("secrets", "masked: those of well-known forms, and %d values", len(s.Secrets.Env)+len(s.Secrets.Give))
 	}
-	if s.AuditFile != "" {
+	if s.Audit.File != "" {
 		b.Args = append(b.Args, "--audit-file="+os.DevNull)
 	}
 	if b.Engine != "" {

@@ -14,7 +14,7 @@ import (
 func ownFiles(t *testing.T, h home) map[string]func(file string) []string {
 	return map[string]func(string) []string{
 		"log.file":   func(file string) []string { return []string{"doctor", "--log-file", file} },
-		"audit_file": func(file string) []string { return []string{"exec", "--audit-file", file, "--", "true"} },
+		"audit.file": func(file string) []string { return []string{"exec", "--audit-file", file, "--", "true"} },
 		"token":      func(file string) []string { return []string{"http", "--token-file", file} },
 		"give":       func(file string) []string { return []string{"exec", "--config", h.given(t, file), "--", "true"} },
 		"key":        func(file string) []string { return []string{"exec", "--summary-api-key-file", file, "--", "true"} },

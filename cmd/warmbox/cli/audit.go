@@ -9,12 +9,12 @@ import (
 // newAudit opens the audit file, which stays open while the program runs. It returns
 // nil if none is configured.
 func newAudit(c *Config, log *slog.Logger) (*slog.Logger, error) {
-	if c.AuditFile == "" {
+	if c.Audit.File == "" {
 		return nil, nil
 	}
-	f, err := c.private().Append(c.AuditFile)
+	f, err := c.private().Append(c.Audit.File)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.origin["audit_file"], err)
+		return nil, fmt.Errorf("%s: %w", c.origin["audit.file"], err)
 	}
 	return slog.New(slog.NewJSONHandler(auditFile{f, log}, nil)), nil
 }

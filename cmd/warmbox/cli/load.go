@@ -111,6 +111,9 @@ func (c *Config) decode(text string) error {
 	// The decoder ignores the case of a key, so one setting could have two keys.
 	known := c.keys()
 	for _, key := range md.Keys() {
+		if to := movedKeys[key.String()]; to != "" {
+			return fmt.Errorf("%s: %s is now %s", c.position(text, key), key, to)
+		}
 		if !slices.Contains(known, key.String()) && !c.inTable(key) {
 			return fmt.Errorf("%s: unknown setting %s%s", c.position(text, key), key, didYouMean(key.String(), known))
 		}
@@ -121,6 +124,11 @@ func (c *Config) decode(text string) error {
 		}
 	}
 	return nil
+}
+
+// movedKeys are former keys of settings, and what to write instead.
+var movedKeys = map[string]string{
+	"audit_file": "file in the section [audit]; replace the line by a line [audit], at the end of the file, and below it: file = \"…\"",
 }
 
 func (c *Config) fileOrigin(key string) string { return key + " in " + c.file }

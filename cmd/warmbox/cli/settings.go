@@ -20,8 +20,6 @@ import (
 type settings struct {
 	BoxSettings
 
-	AuditFile string `toml:"audit_file" arg:"FILE" help:"audit file, to which a line of JSON is appended when a box or a command starts or ends; if not set, no audit"`
-
 	Env map[string]string `toml:"env" arg:"TABLE" help:"environment variables for every command"`
 
 	Mounts []mountSetting `toml:"mounts" arg:"TABLES" help:"more files and directories of this machine that boxes see, each with source, target and mode (ro or rw)"`
@@ -92,6 +90,10 @@ type settings struct {
 		MaxTotal size     `toml:"max_total" default:"1g" help:"how much raw output of all commands is stored; above that, the oldest is deleted"`
 		MaxAge   duration `toml:"max_age" default:"168h" help:"how long raw output is stored"`
 	} `toml:"log"`
+
+	Audit struct {
+		File string `toml:"file" arg:"FILE" help:"audit file, to which a line is appended when a box or a command starts or ends; if not set, no audit"`
+	} `toml:"audit"`
 
 	Secrets struct {
 		Give map[string]string `toml:"give" arg:"TABLE" help:"secrets that every command gets as environment variables, each with the source of its value: env:NAME or file:PATH; replies show the values masked"`

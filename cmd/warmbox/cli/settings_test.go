@@ -193,6 +193,7 @@ func TestFileRefusals(t *testing.T) {
 		"[exec]\n\ntiemout = \"3s\"\n":                         "line 3: unknown setting exec.tiemout; did you mean exec.timeout?",
 		"[exce]\ntimeout = \"3s\"\n":                           "line 1: unknown setting exce; did you mean exec?",
 		"[exec]\nMemory = \"1k\"\n":                            "line 2: unknown setting exec.Memory; did you mean exec.memory?",
+		"audit_file = \"a\"\n":                                 "line 1: audit_file is now file in the section [audit]",
 		"exec.foo.bar = 1\n":                                   "line 1: unknown setting exec.foo",
 		"[exec]\nenv = {a = 1}\n":                              "line 2: unknown setting exec.env",
 		"[exec]\nmemory = 2g\n":                                `line 2: the value of memory is not valid without quotes; text, sizes and durations are quoted, such as "bridge", "2g" and "10m"`,
