@@ -14,13 +14,15 @@ type audit struct {
 	log   *slog.Logger
 	mask  func(string) string
 	names map[string]string // of principals, for people
+	lines bool              // each event is a line by itself: AuditLines
 }
 
 func (m *Manager) newAudit() *audit {
 	if m.Audit == nil {
 		return nil
 	}
-	return &audit{m.Audit, m.Secrets.Text, m.PrincipalNames}
+	_, lines := m.Audit.Handler().(*AuditLines)
+	return &audit{log: m.Audit, mask: m.Secrets.Text, names: m.PrincipalNames, lines: lines}
 }
 
 // write writes a line, with secrets masked: its text may repeat what a client sent.
@@ -52,7 +54,7 @@ func (a *audit) started(owner Owner, req Request, box *Box, err error) {
 	case err == nil:
 		a.write("start", owner, "box", box.ID, "name", box.Name, "image", box.Place.Image)
 	case isDenial(err):
-		a.write("denied", owner, "image", req.Image, "why", err.Error())
+		a.write("denied", owner, a.denial(err, "image", req.Image, "why", err.Error())...)
 	}
 }
 
@@ -70,7 +72,7 @@ func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	case err == nil:
 		a.write("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Approval), "trace", r.trace)
 	case isDenial(err):
-		a.write("denied", b.owner, "box", b.ID, "cmd", c.Cmd, "why", err.Error())
+		a.write("denied", b.owner, a.denial(err, "box", b.ID, "cmd", c.Cmd, "why", err.Error())...)
 	}
 }
 
@@ -83,7 +85,18 @@ func (a *audit) ended(r *Run, e Exit) {
 	if e.Err != nil {
 		line = append(line, "why", e.Err.Error())
 	}
+	if a.lines { // a reader of JSON finds the command by the id
+		line = append(line, "cmd", r.Command.Cmd)
+	}
 	a.write("exit", r.Box.owner, line...)
+}
+
+// denial adds the code of a denial in the line form, which has no other place for it.
+func (a *audit) denial(err error, line ...any) []any {
+	if e, ok := errors.AsType[*Error](err); ok && a != nil && a.lines {
+		line = append(line, "denial", e.Code)
+	}
+	return line
 }
 
 // isDenial reports whether an error comes from a rule.

@@ -19,7 +19,7 @@ func TestAuditNamesWho(t *testing.T) {
 		{"", "SECRET"}:                        `"msg":"start","session":"` + Owner{"", "SECRET"}.mark() + `","box":"b"}`,
 	} {
 		var record bytes.Buffer
-		a := &audit{slog.New(slog.NewJSONHandler(&record, nil)), strings.Clone, map[string]string{"token:1SECRET": "alice", "token:2SECRET": "j.doe"}}
+		a := &audit{log: slog.New(slog.NewJSONHandler(&record, nil)), mask: strings.Clone, names: map[string]string{"token:1SECRET": "alice", "token:2SECRET": "j.doe"}}
 		a.write("start", owner, "box", "b")
 		if got := record.String(); !strings.Contains(got, want) || strings.Contains(got, "SECRET") {
 			t.Errorf("%v: %s", owner, got)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 // newAudit opens the audit file, which stays open while the program runs. It returns
@@ -16,7 +18,11 @@ func newAudit(c *Config, log *slog.Logger) (*slog.Logger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.origin["audit.file"], err)
 	}
-	return slog.New(slog.NewJSONHandler(auditFile{f, log}, nil)), nil
+	w := auditFile{f, log}
+	if c.Audit.Format == "line" {
+		return slog.New(sandbox.NewAuditLines(w)), nil
+	}
+	return slog.New(slog.NewJSONHandler(w, nil)), nil
 }
 
 // An auditFile logs writes that fail: slog ignores the errors of its writer.

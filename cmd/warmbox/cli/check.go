@@ -84,6 +84,7 @@ func (c *Config) rules() []rule {
 		{"env", validNames(c.Env)},
 		{"secrets.give", c.givenSecrets()},
 		{"secrets.env", c.maskedNames()},
+		{"audit.format", oneOf(c.Audit.Format, "json", "line")},
 		{"log.level", oneOf(strings.ToLower(c.Log.Level), "debug", "info", "warn", "error")},
 		{"log.format", oneOf(c.Log.Format, "text", "json")},
 		{"log.max_run", between(c.Log.MaxRun, 1<<10, 1<<50)},

@@ -92,7 +92,8 @@ type settings struct {
 	} `toml:"log"`
 
 	Audit struct {
-		File string `toml:"file" arg:"FILE" help:"audit file, to which a line is appended when a box or a command starts or ends; if not set, no audit"`
+		File   string `toml:"file" arg:"FILE" help:"audit file, to which a line is appended when a box or a command starts or ends; if not set, no audit"`
+		Format string `toml:"format" default:"json" arg:"FORMAT" help:"format of the audit file: json, or line, which has six fields separated by vertical bars: time, session, event, command, result, details"`
 	} `toml:"audit"`
 
 	Secrets struct {
