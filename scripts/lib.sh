@@ -69,11 +69,12 @@ release_build() {
 }
 
 # image BASE [TARGET] builds warmbox/sandbox:slim or another target, unless the existing image was built from this
-# Dockerfile and this base.
+# Dockerfile, this base and this Python package index.
 image() {
-	local target=${2:-slim} recipe name
+	local target=${2:-slim} recipe name index=
 	name=warmbox/sandbox:$target
-	recipe="$(git hash-object Dockerfile.sandbox) $1"
+	if [ "$target" = full ]; then index=$(pip_index); fi
+	recipe="$(git hash-object Dockerfile.sandbox) $1${index:+ $index}"
 	find_docker || die "the engine stopped answering"
 	if [ "$("$DOCKER" image inspect -f '{{index .Config.Labels "dev.warmbox.recipe"}}' $name 2>/dev/null)" = "$recipe" ]; then
 		return
@@ -81,5 +82,17 @@ image() {
 	say "building image $name on $1 (a minute or so, full more)"
 	# Proxy arguments have an effect only if the environment sets them. A quiet build prints its output if it fails.
 	"$DOCKER" build -q --target "$target" --build-arg "BASE=$1" --label "dev.warmbox.recipe=$recipe" -t $name \
+		${index:+--build-arg "PIP_INDEX_URL=$index"} \
 		--build-arg http_proxy --build-arg https_proxy --build-arg no_proxy - <Dockerfile.sandbox >/dev/null
+}
+
+# pip_index prints the Python package index for the image full: the one that PIP_INDEX_URL names, or PyPI. It prints
+# "none", with which the image lacks python-pptx, if the index cannot be reached.
+pip_index() {
+	local index=${PIP_INDEX_URL:-https://pypi.org/simple}
+	if [ "$index" != none ] && ! within 20 curl -fsS --max-time 10 -o /dev/null "${index%/}/python-pptx/" 2>/dev/null; then
+		say "the Python package index cannot be reached (PIP_INDEX_URL names another): the image full lacks python-pptx"
+		index=none
+	fi
+	echo "$index"
 }

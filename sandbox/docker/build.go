@@ -17,6 +17,7 @@ type BuildOptions struct {
 	Target     string   // a stage of it; "" is the last
 	Base       string   // its argument BASE; "" leaves its default
 	Packages   []string // its argument PACKAGES
+	PipIndex   string   // its argument PIP_INDEX_URL; "" leaves its default
 	Tag        string   // "" is the launcher's default image
 }
 
@@ -44,20 +45,22 @@ func (l *Launcher) BuildImage(ctx context.Context, o BuildOptions, progress func
 	case !e.answered(err):
 		return l.connector.lost(ctx, e, err)
 	}
-	return &sandbox.Error{Code: sandbox.Internal, Err: err,
-		Text: fmt.Sprintf("build image %s: %s\nIts last lines:\n%s", o.Tag, sanitize(err.Error(), 500), tail),
-		Hint: "If no image registry can be reached, name a base image that the engine has."}
+	hint := "If no image registry can be reached, name a base image that the engine has."
+	if strings.Contains(err.Error(), "returned a non-zero code") { // a step failed, so the base was there
+		hint = ""
+	}
+	return &sandbox.Error{Code: sandbox.Internal, Err: err, Hint: hint,
+		Text: fmt.Sprintf("build image %s: %s\nIts last lines:\n%s", o.Tag, sanitize(err.Error(), 500), tail)}
 }
 
 // build builds with the classic builder, which all engines have.
 func (e *engine) build(ctx context.Context, o BuildOptions, report func(string)) error {
 	files := archive(o.Dockerfile, &tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(o.Dockerfile))})
 	args := make(map[string]*string)
-	if o.Base != "" {
-		args["BASE"] = &o.Base
-	}
-	if packages := strings.Join(o.Packages, " "); packages != "" {
-		args["PACKAGES"] = &packages
+	for name, value := range map[string]string{"BASE": o.Base, "PACKAGES": strings.Join(o.Packages, " "), "PIP_INDEX_URL": o.PipIndex} {
+		if value != "" {
+			args[name] = &value
+		}
 	}
 	resp, err := e.ImageBuild(ctx, files, build.ImageBuildOptions{
 		Tags: []string{o.Tag}, Target: o.Target, BuildArgs: args,
@@ -70,13 +73,22 @@ func (e *engine) build(ctx context.Context, o BuildOptions, report func(string))
 	var l lineBuffer
 	err = readMessages(resp.Body, func(m message) {
 		if m.Stream != "" {
-			l.add(m.Stream, report)
+			l.add(uncolored(m.Stream), report)
 		} else if m.Status != "" && m.ProgressDetail.Total == 0 {
 			report(sanitize(strings.TrimSpace(m.ID+" "+m.Status), maxLine))
 		}
 	})
 	l.add("\n", report)
 	return err
+}
+
+// uncolored returns a piece without the red in which the classic builder wraps what a step
+// prints to stderr.
+func uncolored(piece string) string {
+	if inner, ok := strings.CutPrefix(piece, "\x1b[91m"); ok {
+		return strings.TrimSuffix(inner, "\x1b[0m")
+	}
+	return piece
 }
 
 // A lineBuffer joins the pieces in which an engine sends lines.

@@ -41,15 +41,18 @@ func buildImage(t *testing.T, l *Launcher, tag, dockerfile string) {
 	if err := l.BuildImage(t.Context(), BuildOptions{Dockerfile: []byte(dockerfile), Tag: tag}, nil); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		e, err := l.connector.connect(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true}); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { removeImage(t, l, tag) })
+}
+
+func removeImage(t *testing.T, l *Launcher, tag string) {
+	t.Helper()
+	e, err := l.connector.connect(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true}); err != nil {
+		t.Error(err)
+	}
 }
 
 // The engine reports of a container what the spec says.
@@ -261,13 +264,16 @@ func TestMissingImageSaysHowToGetIt(t *testing.T) {
 func TestBuildReportsTheFailingStep(t *testing.T) {
 	l := newLauncher(t, Config{})
 	var lines []string
-	err := l.BuildImage(t.Context(), BuildOptions{Tag: "warmbox-test/broken", Dockerfile: []byte("FROM " + DefaultImage + "\nRUN echo so far so good; exit 9\n")},
+	err := l.BuildImage(t.Context(), BuildOptions{Tag: "warmbox-test/broken", Dockerfile: []byte("FROM " + DefaultImage + "\nRUN echo so far so good; echo red >&2; exit 9\n")},
 		func(s string) { lines = append(lines, s) })
 	if err == nil || !strings.Contains(err.Error(), "so far so good") || !strings.Contains(err.Error(), "returned a non-zero code: 9") {
 		t.Errorf("got %v", err)
 	}
-	if !slices.Contains(lines, "so far so good") {
+	if !slices.Contains(lines, "so far so good") || !slices.Contains(lines, "red") {
 		t.Errorf("progress %q", lines)
+	}
+	if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Hint != "" {
+		t.Errorf("%#v; want no hint about the base image, which was there", err)
 	}
 }
 

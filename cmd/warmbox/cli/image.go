@@ -22,11 +22,12 @@ func imageBuildCommand() Command {
 		Short: "builds the image that boxes run in",
 		Long: "Builds the image that boxes run in, from a Dockerfile that is part of warmbox. The target slim has the usual\n" +
 			"command line tools, git, Python, a C compiler and make. full adds Go, Node, and tools for data and office\n" +
-			"documents.",
+			"documents. One of them, python-pptx, comes from the Python package index, everything else from Debian.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&build.Target, "target", "slim", "target to build: `slim|full` (default slim)")
 			fs.StringVar(&build.Base, "base", "", "Debian 12 `IMAGE` to build it on (default debian:bookworm-slim)")
 			fs.StringVar(&packages, "packages", "", "`LIST` of additional Debian packages, such as \"ffmpeg golang\"")
+			fs.StringVar(&build.PipIndex, "pip-index", "", "`URL` of the Python package index for full (default https://pypi.org/simple); none leaves out python-pptx")
 			fs.StringVar(&build.Tag, "tag", "", "`NAME` of the image (default warmbox/sandbox:TARGET)")
 		},
 		Run: func(ctx context.Context, c *Call) error {
@@ -49,6 +50,13 @@ func MissingImage(e docker.Engine) error {
 func buildImage(ctx context.Context, c *Call, build docker.BuildOptions) error {
 	if err := oneOf(build.Target, "slim", "full"); err != nil {
 		return Usagef("--target: %v", err)
+	}
+	switch {
+	case build.PipIndex == "":
+	case build.Target != "full":
+		return Usagef("--pip-index is for --target full: %s needs no Python package index", build.Target)
+	case build.PipIndex != "none" && !strings.Contains(build.PipIndex, "://"):
+		return Usagef("--pip-index: %q is neither a URL nor none", build.PipIndex)
 	}
 	if build.Tag == "" {
 		build.Tag = ownImages + build.Target
