@@ -133,9 +133,9 @@ func TestFullImageWorksWithDocuments(t *testing.T) {
 	weekly.Only(t)
 	spec := sandbox.Spec{Image: fullImage, Workspace: t.TempDir(), Memory: 2 << 30, Pids: 512, Network: "none"}
 	box := startBox(t, spec)
-	boxtest.Expect(t, box, `id -un; touch /usr/x 2>/dev/null || echo read-only
+	boxtest.Expect(t, box, `id -un; touch /usr/x 2>/dev/null || echo read-only; ls ~/.cache/matplotlib | cut -c-8
 python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("pptx"))' && touch .has-pptx
-mkdir ~/docs && python3 -c 'from PIL import Image; Image.new("RGB", (640, 480)).save("/home/agent/docs/picture.png")'`, 0, "agent\nread-only\n")
+mkdir ~/docs && python3 -c 'from PIL import Image; Image.new("RGB", (640, 480)).save("/home/agent/docs/picture.png")'`, 0, "agent\nread-only\nfontlist\n")
 	for _, w := range documents {
 		t.Run(w.name, func(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(spec.Workspace, ".has-pptx")); w.name == "slides" && err != nil {

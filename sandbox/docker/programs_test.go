@@ -130,6 +130,8 @@ public class A {
 }
 EOF
 java A.java`, "0\n"},
+	{"libreoffice", "soffice", `printf '<h1>a heading</h1>' >a.html && soffice --headless --convert-to docx:"MS Word 2007 XML" a.html >/dev/null 2>&1 &&
+soffice --headless --convert-to pdf a.docx >/dev/null 2>&1 && head -c 4 a.pdf`, "%PDF"},
 }
 
 func TestProgramsUnderTheProfile(t *testing.T) {
@@ -144,7 +146,7 @@ func TestMoreProgramsUnderTheProfile(t *testing.T) {
 func runPrograms(t *testing.T, spec sandbox.Spec) {
 	spec.Workspace = t.TempDir()
 	box := startBox(t, spec)
-	boxtest.Expect(t, box, `for p in bash timeout perl python3 git gcc go node gdb strace java; do command -v $p >/dev/null && touch .has-$p; done; true`, 0, "")
+	boxtest.Expect(t, box, `for p in bash timeout perl python3 git gcc go node gdb strace java soffice; do command -v $p >/dev/null && touch .has-$p; done; true`, 0, "")
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(spec.Workspace, ".has-"+p.needs)); err != nil {
