@@ -62,10 +62,12 @@ var mayImport = map[string][]string{
 	"cmd/warmbox/cli": {
 		".", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy",
 		"sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact",
-		"sandbox/hostpath", "privatefile", "shellquote", "spell", "userdir",
+		"sandbox/hostpath", "exectag", "privatefile", "shellquote", "spell", "userdir",
 	},
 	"cmd/warmbox-bench": {"bench/command", "cmd/warmbox/cli"},
 	"cmd/warmbox-agent": {"sandbox/agent"},
+
+	"exectag": {"sandbox/excerpt"},
 
 	"server": {"sandbox", "tools", "jsonobject"},
 	"tools":  {"sandbox", "sandbox/excerpt", "sandbox/summary", "jsonobject", "spell"},

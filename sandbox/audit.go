@@ -104,3 +104,17 @@ func isDenial(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (e.Code == ExecValidation || e.Code == ImageDenied)
 }
+
+// Check returns why no box may run a command of an owner, nil where one may. A denial is
+// recorded. A caller that would start a box for the command alone checks it first; Exec checks
+// it again.
+func (m *Manager) Check(owner Owner, c Command) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	err := denial(m.Commands.Judge(c.Cmd, c.Env).Denial)
+	if a := m.share().audit; a != nil && err != nil {
+		a.write("denied", owner, a.denial(err, "cmd", c.Cmd, "why", err.Error())...)
+	}
+	return err
+}

@@ -41,9 +41,9 @@ func Guard(text string) string {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		rest := strings.TrimLeftFunc(line, func(r rune) bool { return r == '\\' || unseen(r) })
+		rest := strings.TrimLeftFunc(line, func(r rune) bool { return r == '\\' || Unseen(r) })
 		inner, ok := strings.CutPrefix(rest, "[")
-		if ok && strings.HasPrefix(strings.TrimLeftFunc(inner, unseen), "…") {
+		if ok && strings.HasPrefix(strings.TrimLeftFunc(inner, Unseen), "…") {
 			line = line[:len(line)-len(rest)] + `\` + rest
 		}
 		b.WriteString(line)
@@ -55,8 +55,8 @@ func Guard(text string) string {
 // its ends.
 func GuardMarks(line string) string { return strings.ReplaceAll(line, markBegin, `\`+markBegin) }
 
-// unseen reports whether a character leaves no mark of its own on a screen.
-func unseen(r rune) bool {
+// Unseen reports whether a character leaves no mark of its own on a screen.
+func Unseen(r rune) bool {
 	const fillers = "\u115f\u1160\u3164\uffa0\u2800␍"
 	return unicode.IsSpace(r) || unicode.In(r, unicode.Cf, unicode.Mn, unicode.Me) || strings.ContainsRune(fillers, r)
 }

@@ -25,6 +25,10 @@ type Command struct {
 	Flags func(*flag.FlagSet) // declares flags that are not settings
 	Run   func(context.Context, *Call) error
 
+	// Preset returns the settings that a flag of the command stands for, nil if it is not
+	// given. It is called after the flags were parsed. Nil: the command has no such flag.
+	Preset func() *preset
+
 	// Refuse tells a client on standard input why the command did not start, which is
 	// before Run sets Call.started. Nil: no client waits there.
 	Refuse func(ctx context.Context, c *Call, why string)
@@ -58,7 +62,11 @@ func (c *Call) run(ctx context.Context, args []string) error {
 		return c.Run(ctx, c)
 	}
 	c.Given = given
-	if c.Config, err = load(given); err != nil {
+	var p *preset
+	if c.Preset != nil {
+		p = c.Preset()
+	}
+	if c.Config, err = loadPreset(p, given); err != nil {
 		_, inFile := errors.AsType[*fileError](err)
 		return &usageError{text: err.Error(), inFile: inFile}
 	}

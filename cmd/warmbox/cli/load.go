@@ -32,7 +32,16 @@ type Config struct {
 
 // load applies the defaults, the file, the environment and the given flags, in this
 // order, and checks the result.
-func load(flags map[string]string) (*Config, error) {
+func load(flags map[string]string) (*Config, error) { return loadPreset(nil, flags) }
+
+// A preset is a flag of a command that stands for several settings.
+type preset struct {
+	flag   string            // "--guide"
+	values map[string]string // by key of the setting
+}
+
+// loadPreset is load with a preset, which the given flags override, nil for none.
+func loadPreset(p *preset, flags map[string]string) (*Config, error) {
 	c := &Config{origin: map[string]string{}}
 	for _, s := range c.table() {
 		if s.def != "" {
@@ -45,19 +54,25 @@ func load(flags map[string]string) (*Config, error) {
 		return nil, &fileError{err}
 	}
 	for _, s := range c.table() {
-		if err := c.override(s, flags); err != nil {
+		if err := c.override(s, p, flags); err != nil {
 			return nil, err
 		}
 	}
 	return c, c.check()
 }
 
-// override sets a setting from the environment, then from its flag. An empty variable
-// is ignored: many clients pass on variables that are not set.
-func (c *Config) override(s setting, flags map[string]string) error {
+// override sets a setting from the environment, then from the preset, then from its flag.
+// An empty variable is ignored: many clients pass on variables that are not set.
+func (c *Config) override(s setting, p *preset, flags map[string]string) error {
 	env := os.Getenv(s.env)
 	if err := c.set(s, "the environment variable "+s.env, env, env != ""); err != nil {
 		return err
+	}
+	if p != nil {
+		text, given := p.values[s.key]
+		if err := c.set(s, p.flag, text, given); err != nil {
+			return err
+		}
 	}
 	text, given := flags[s.flag]
 	return c.set(s, "--"+s.flag, text, given)
