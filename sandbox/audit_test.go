@@ -2,9 +2,12 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/warmbox/warmbox/sandbox/policy"
 )
 
 // TestAuditNamesWho: the record names principals, and nothing by which its reader could use a
@@ -23,6 +26,23 @@ func TestAuditNamesWho(t *testing.T) {
 		a.write("start", owner, "box", "b")
 		if got := record.String(); !strings.Contains(got, want) || strings.Contains(got, "SECRET") {
 			t.Errorf("%v: %s", owner, got)
+		}
+	}
+}
+
+// TestCheckNeedsNoBox: a command that no box may run is refused, and recorded, without one.
+func TestCheckNeedsNoBox(t *testing.T) {
+	var record bytes.Buffer
+	m := &Manager{Commands: policy.Commands{Allow: []string{"ls"}}, Audit: slog.New(slog.NewJSONHandler(&record, nil))}
+	for cmd, code := range map[string]string{"rm -rf /": ExecValidation, "": InvalidArgument, "a\x00": InvalidArgument, "ls": ""} {
+		record.Reset()
+		err := m.Check(Owner{}, Command{Cmd: cmd})
+		if e, _ := errors.AsType[*Error](err); (err == nil) != (code == "") || err != nil && e.Code != code {
+			t.Errorf("%q: %v, want %q", cmd, err, code)
+		}
+		denied := strings.Contains(record.String(), `"msg":"denied","session":"`+Owner{}.mark()+`","cmd":"rm -rf /","why":"command not in whitelist: rm"}`)
+		if denied != (code == ExecValidation) || !denied && record.Len() > 0 {
+			t.Errorf("%q: the record is %q", cmd, record.String())
 		}
 	}
 }

@@ -171,6 +171,8 @@ func has(what string) (bool, error) {
 		if err == nil && runtime.GOOS != "linux" {
 			err = errors.New("the process backend needs Linux")
 		}
+	case "python3":
+		_, err = exec.LookPath("python3")
 	case "root":
 		return os.Getuid() == 0, nil
 	default:
