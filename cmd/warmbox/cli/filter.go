@@ -197,14 +197,18 @@ func (f *filter) run(ctx context.Context, p exectag.Piece) filterResult {
 		return f.refused(r, exectag.ExecValidation, err)
 	}
 	progress := func(line string) { fmt.Fprintln(f.Stderr, line) }
-	if _, err := f.manager.DefaultBox(ctx, sandbox.Owner{}, progress); err != nil {
-		if ctx.Err() == nil {
-			f.noBox = err
-		}
-		return f.refused(r, exectag.DockerUnavailable, err)
+	_, noBox := f.manager.DefaultBox(ctx, sandbox.Owner{}, progress)
+	result, err := tools.ExecResult{}, noBox
+	if noBox == nil {
+		result, err = f.tools.Exec(ctx, sandbox.Owner{}, tools.ExecArgs{Cmd: p.Command}, nil)
 	}
-	result, err := f.tools.Exec(ctx, sandbox.Owner{}, tools.ExecArgs{Cmd: p.Command}, nil)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return f.refused(r, exectag.ExecFailed, errors.New("interrupted: the command did not run"))
+	case noBox != nil:
+		f.noBox = noBox
+		return f.refused(r, exectag.DockerUnavailable, noBox)
+	case err != nil:
 		return f.refused(r, exectag.ExecFailed, err)
 	}
 	r.show(result)
