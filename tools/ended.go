@@ -39,6 +39,8 @@ func newsOf(structured any) (n news, with func(news) any) {
 	switch r := structured.(type) {
 	case ExecResult:
 		return r.news, func(n news) any { r.news = n; return r }
+	case programsResult:
+		return r.news, func(n news) any { r.news = n; return r }
 	case logsResult:
 		return r.news, func(n news) any { r.news = n; return r }
 	case startResult:

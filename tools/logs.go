@@ -53,6 +53,12 @@ const (
 )
 
 func (s *Set) logsTool() mcp.Tool {
+	programs, output := "", logsOutput
+	if s.recordsPrograms() {
+		programs = `,"programs":{"type":"boolean","description":"instead of output, the programs that it executed"}`
+		output = strings.Replace(output, `"text":{`, programsOutput+`"text":{`, 1)
+		output = strings.Replace(output, `"anyOf":[`, `"anyOf":[{"required":["status","totalPrograms"]},`, 1)
+	}
 	return mcp.Tool{
 		Name: "logs",
 		Description: `Read the output of a command, running or over, with line numbers; by default its last lines. ` +
@@ -68,10 +74,10 @@ func (s *Set) logsTool() mcp.Tool {
 			"context":{"type":"integer","minimum":0,"maximum":%[3]d,"description":"lines around matches"},
 			"stream":{"enum":["stdout","stderr"]},
 			"until":{"enum":["end"],"description":"wait for its end"},
-			"waitSeconds":{"type":"number","minimum":0,"maximum":%[4]v,"description":"default 0, with until %[6]v"}
+			"waitSeconds":{"type":"number","minimum":0,"maximum":%[4]v,"description":"default 0, with until %[6]v"}%[8]s
 			},"required":["execId"],"additionalProperties":false}`,
-			maxPage, pageLines, maxContext, maxWait.Seconds(), pageBytes, s.wait().Seconds(), minBytes)),
-		RawOutputSchema: json.RawMessage(logsOutput),
+			maxPage, pageLines, maxContext, maxWait.Seconds(), pageBytes, s.wait().Seconds(), minBytes, programs)),
+		RawOutputSchema: json.RawMessage(output),
 		Annotations:     readOnlyHints("Read output"),
 		Meta:            &mcp.Meta{AdditionalFields: map[string]any{"anthropic/maxResultSizeChars": maxResult, alwaysLoad: true}},
 	}
@@ -84,12 +90,13 @@ type logsArgs struct {
 	tail, context       *int
 	grep, stream, until string
 	waitSeconds         *float64
+	programs            bool
 }
 
 func (a *logsArgs) params() []param {
 	return []param{
 		{"execId", &a.execID}, {"fromLine", &a.fromLine}, {"fromByte", &a.fromByte}, {"lines", &a.lines}, {"bytes", &a.bytes},
-		{"tail", &a.tail}, {"grep", &a.grep}, {"context", &a.context}, {"stream", &a.stream}, {"until", &a.until}, {"waitSeconds", &a.waitSeconds},
+		{"tail", &a.tail}, {"grep", &a.grep}, {"context", &a.context}, {"stream", &a.stream}, {"until", &a.until}, {"waitSeconds", &a.waitSeconds}, {"programs", &a.programs},
 	}
 }
 
@@ -110,6 +117,8 @@ func (a *logsArgs) check() error {
 		}
 	}
 	switch {
+	case a.programs && (a.fromByte != nil || a.context != nil || a.stream != "" || a.until != "" || a.waitSeconds != nil):
+		return invalid("Give only fromLine, lines, bytes, tail or grep with it.", "programs lists what was executed so far; fromByte, context, stream, until and waitSeconds are for output")
 	case a.tail != nil && (a.fromLine != nil || a.lines != nil):
 		return invalid("Give only tail for the end of the log, or fromLine and lines for a range.", "tail must not be given together with fromLine or lines")
 	case a.fromByte != nil && a.fromLine == nil:
@@ -249,6 +258,9 @@ func (s *Set) handleLogs(ctx context.Context, req mcp.CallToolRequest) (*mcp.Cal
 	}
 	wait := waiting{limit: s.waitLimit(ctx, args.waitSeconds, byDefault), untilEnd: args.until != ""}
 	owner := s.owner(ctx)
+	if args.programs {
+		return s.logPrograms(ctx, owner, &args), nil
+	}
 	var r logsResult
 	err = s.whenReattached(ctx, owner, func() (err error) {
 		r, err = s.follow(ctx, owner, clip(args.execID), q, wait, progressOf(ctx, req))

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/warmbox/warmbox/sandbox"
 )
 
 var update = flag.Bool("update", false, "rewrite the snapshots in testdata")
@@ -45,6 +47,11 @@ func TestSchemasMatchTheSnapshot(t *testing.T) {
 	}
 }
 
+// recordingSet returns a Set with every argument that a setting adds.
+func recordingSet() *Set {
+	return &Set{Manager: &sandbox.Manager{Defaults: sandbox.Spec{AuditPrograms: true}}}
+}
+
 // TestToolsFitTheTokenBudget: hosts send name, description and input schema of each tool to the model
 // in every conversation, and a few the output schema too.
 func TestToolsFitTheTokenBudget(t *testing.T) {
@@ -56,7 +63,7 @@ func TestToolsFitTheTokenBudget(t *testing.T) {
 	}
 	var list []definition
 	output := 0
-	for _, tool := range new(Set).Tools() {
+	for _, tool := range recordingSet().Tools() { // which has all arguments
 		description := tool.Tool.Description
 		if len(description) > 2048 {
 			t.Errorf("%s: a description of %d characters is cut by hosts", tool.Tool.Name, len(description))
@@ -106,7 +113,7 @@ func TestSchemasMatchParsers(t *testing.T) {
 		"start": new(startArgs).params(), "exec": new(ExecArgs).params(), "stop": new(stopArgs).params(),
 		"logs": new(logsArgs).params(), "input": new(inputArgs).params(), "list": new(listArgs).params(),
 	}
-	for _, tool := range new(Set).Tools() {
+	for _, tool := range recordingSet().Tools() {
 		var schema struct {
 			Properties           map[string]any
 			AdditionalProperties *bool

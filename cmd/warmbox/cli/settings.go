@@ -94,6 +94,8 @@ type settings struct {
 	Audit struct {
 		File   string `toml:"file" arg:"FILE" help:"audit file, to which a line is appended when a box or a command starts or ends; if not set, no audit"`
 		Format string `toml:"format" default:"json" arg:"FORMAT" help:"format of the audit file: json, or line, which has six fields separated by vertical bars: time, session, event, command, result, details"`
+
+		Programs bool `toml:"programs" help:"record every program that commands execute, with its arguments: logs shows them to the client, and the audit file has them"`
 	} `toml:"audit"`
 
 	Secrets struct {
