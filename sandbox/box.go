@@ -172,7 +172,7 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Run, error) {
 	b.history.add(b.owner, r)
 	// The log is made while the agent starts the shell: it costs no time.
 	start := c.start()
-	if b.reattachTimeout > 0 {
+	if b.reattachTimeout > 0 && r.bridge == nil {
 		start.Tag = r.ID
 	}
 	err = b.conn.SendJSON(wire.Start, r.wireID, start)
@@ -198,17 +198,14 @@ func (b *Box) admit(ctx context.Context, c Command) (*Run, error) {
 		return nil, err
 	}
 	s.slots = held
-	if s.log = b.logs.Prepared(); s.log != nil {
-		s.id = s.log.Exec()
-	} else {
-		s.id = newExecID()
-	}
+	s.id, s.log = b.newLog(c)
 	rand.Read(s.wireID[:])
 	r := newRun(b, c, s)
 	if err := b.add(r); err != nil {
-		if s.log != nil {
+		if s.log != nil && r.bridge == nil {
 			s.log.Discard()
 		}
+		r.bridge.end()
 		held.releaseShell()
 		held.release()
 		return nil, err
@@ -217,6 +214,19 @@ func (b *Box) admit(ctx context.Context, c Command) (*Run, error) {
 	b.conn.Activity()
 	b.disk.wake()
 	return r, nil
+}
+
+// newLog returns the id of a new run, and its log unless that is made when the command is
+// sent.
+func (b *Box) newLog(c Command) (id string, log *rawlog.Log) {
+	if c.bridged() {
+		id = newExecID()
+		return id, rawlog.None(id, "the output was passed on and not stored")
+	}
+	if log = b.logs.Prepared(); log != nil {
+		return log.Exec(), log
+	}
+	return newExecID(), nil
 }
 
 // add adds a run to those of the box. After the link has ended none is added: the
@@ -273,6 +283,10 @@ func (b *Box) serve() {
 	for _, r := range b.removeAll() {
 		switch end.How {
 		case link.Detached, link.Broken:
+			if r.bridge != nil { // the agent ends it
+				b.lose(r, Lost, end.Cause)
+				continue
+			}
 			b.detachRun(r)
 		case link.Closed:
 			b.lose(r, Killed, end.Cause)
@@ -332,7 +346,9 @@ func (b *Box) finish(r *Run) {
 	r.closeLog()
 	b.logs.Prepare(newExecID)
 	b.watcher.wake(r.ID)
-	b.confirm(r.wireID)
+	if r.bridge == nil {
+		b.confirm(r.wireID)
+	}
 	b.history.settle(r)
 	close(r.over) // a call that waited for it finds all of the above done
 }

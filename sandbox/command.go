@@ -37,6 +37,13 @@ type Command struct {
 	SummarizeAbove int               // output of more bytes gets a Digest; 0: none does
 	Want           string            // what the Digest should show first, at most MaxWant characters: words, paths, names
 
+	// Stdout and Stderr receive its output byte for byte, each stream in its order, as it
+	// comes. Such a run has no log, no Output and no Digest, its secrets are not masked, and
+	// it ends with its server also in a persistent box. A writer that blocks makes the program
+	// wait, and nothing else. After an error of a writer, the program writes to a closed pipe.
+	// Both are set, or neither.
+	Stdout, Stderr io.Writer
+
 	// Interactive keeps its input open after Stdin, for Run.Input. Else there is
 	// none but Stdin.
 	Interactive bool
@@ -81,6 +88,10 @@ func (c Command) Check() error {
 	case utf8.RuneCountInString(c.Want) > MaxWant:
 		return Errorf(InvalidArgument, "Give the words, paths or names to look for, or search the output with logs.",
 			"want has %d characters, more than the %d allowed", utf8.RuneCountInString(c.Want), MaxWant)
+	case (c.Stdout == nil) != (c.Stderr == nil):
+		return errNoWriter
+	case c.bridged() && (c.TTY != nil || c.Shell != ""):
+		return Errorf(InvalidArgument, "Leave tty and shell out.", "a command whose output is passed on has neither a terminal nor a named shell")
 	case c.Timeout < 0:
 		return Errorf(InvalidArgument, "For the default time limit leave the timeout out.", "timeout must not be negative, got %v", c.Timeout)
 	}
@@ -104,8 +115,23 @@ func (c Command) start() wire.StartBody {
 	case c.Shell != "":
 		env = append([]string{"TERM=dumb"}, env...) // not the TERM of an earlier terminal in the shell
 	}
-	return wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: env, Stdin: c.hasInput(), TTY: c.TTY, Shell: c.Shell}
+	body := wire.StartBody{Cmd: c.Cmd, Dir: c.Dir, Env: env, Stdin: c.hasInput(), TTY: c.TTY, Shell: c.Shell}
+	if c.bridged() {
+		body.Window = bridgeWindow
+	}
+	return body
 }
+
+// inputWindow is the window of its input.
+func (c Command) inputWindow() int {
+	if c.bridged() {
+		return bridgeWindow
+	}
+	return wire.StdinWindow
+}
+
+// bridged reports whether the output of the command goes to writers of the caller.
+func (c Command) bridged() bool { return c.Stdout != nil }
 
 // hasInput reports whether the command reads anything but /dev/null.
 func (c Command) hasInput() bool { return c.Stdin != nil || c.Interactive || c.TTY != nil }

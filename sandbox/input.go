@@ -35,6 +35,7 @@ type input struct {
 	id   wire.ID
 	exec string // id of the run, for errors
 	tty  bool
+	size int // of the window
 
 	ended <-chan struct{} // closed when the run has ended
 	turn  chan struct{}   // has a token while a call sends: the bytes of one call stay together
@@ -46,8 +47,8 @@ type input struct {
 	midLine bool // the last byte typed did not end a line
 }
 
-func newInput(c *conn, id wire.ID, exec string, tty bool, ended <-chan struct{}) *input {
-	return &input{conn: c, id: id, exec: exec, tty: tty, ended: ended, turn: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+func newInput(c *conn, id wire.ID, exec string, tty bool, size int, ended <-chan struct{}) *input {
+	return &input{conn: c, id: id, exec: exec, tty: tty, size: size, ended: ended, turn: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
 // feed sends all of from, and then, where end is set, the end of input. The caller has
@@ -177,7 +178,7 @@ func (in *input) typedEnd() (text string, full bool) {
 	if in.midLine {
 		text += endOfFile
 	}
-	return text, in.unacked+len(text) > wire.StdinWindow
+	return text, in.unacked+len(text) > in.size
 }
 
 // waitRoom waits until n bytes fit the window, or until the run has ended.
@@ -197,7 +198,7 @@ func (in *input) waitRoom(ctx context.Context, n int) error {
 func (in *input) fits(n int) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.unacked+n <= wire.StdinWindow-endRoom
+	return in.unacked+n <= in.size-endRoom
 }
 
 // transmit sends a frame with room for its header as input.

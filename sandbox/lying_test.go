@@ -51,6 +51,60 @@ var lies = map[string]liar{
 	"hello twice": raw(func(wire.ID) []byte { return wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{}`)) }),
 }
 
+// windowLies break the rules of a run whose output goes to writers that do not write.
+var windowLies = map[string]liar{
+	"output beyond the window": raw(func(run wire.ID) []byte {
+		b := started(run)
+		for range 17 {
+			b = wire.Append(b, wire.Stdout, run, make([]byte, wire.MaxPayload))
+		}
+		return b
+	}),
+	"stderr beyond the window": raw(func(run wire.ID) []byte {
+		b := started(run)
+		for range 17 {
+			b = wire.Append(b, wire.Stderr, run, make([]byte, wire.MaxPayload))
+		}
+		return b
+	}),
+	"output before start":      raw(func(run wire.ID) []byte { return wire.Append(nil, wire.Stdout, run, []byte("x")) }),
+	"the host's confirmation":  raw(func(run wire.ID) []byte { return wire.AppendTaken(started(run), run, [2]uint32{1, 1}) }),
+	"dropped in no resumption": raw(func(run wire.ID) []byte { return wire.AppendCounts(started(run), wire.Dropped, run, 5, 1) }),
+}
+
+// An agent that sends more than the window loses its box, and the host stores no more than
+// the window meanwhile.
+func TestLyingAgentBreaksNoWindow(t *testing.T) {
+	for name, lie := range windowLies {
+		t.Run(name, func(t *testing.T) {
+			m := boxtest.Manager(t, lyingLauncher{lie}, sandbox.Spec{Lease: 300 * time.Millisecond})
+			box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stuck := blocked(make(chan struct{}))
+			defer close(stuck)
+			run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "true", Stdout: stuck, Stderr: stuck})
+			if err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-run.Done():
+			case <-time.After(30 * time.Second):
+				t.Fatal("the run did not end")
+			}
+			if e := run.Exit(); e.Status != sandbox.Lost || e.Err == nil || !strings.Contains(e.Err.Error(), "protocol violation") {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// blocked is a writer that blocks until it is closed.
+type blocked chan struct{}
+
+func (b blocked) Write(p []byte) (int, error) { <-b; return len(p), nil }
+
 // lateLies come after an honest exit, which therefore counts.
 var lateLies = map[string]liar{
 	"two exits":         after(wire.Exit, `{"code":1}`),

@@ -38,6 +38,7 @@ type Run struct {
 	in      *input           // nil where the command reads /dev/null
 	trace   string           // the call that it was started by
 	resumed *resumption      // nil where this program started it
+	bridge  *bridge          // nil where the output has no writers
 
 	log    *rawlog.Log
 	opened chan struct{} // closed when log has begun
@@ -103,7 +104,7 @@ func newRun(b *Box, c Command, s runStart) *Run {
 		opened: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}),
 	}
 	if c.hasInput() {
-		r.in = newInput(b.conn, s.wireID, s.id, c.TTY != nil, r.done)
+		r.in = newInput(b.conn, s.wireID, s.id, c.TTY != nil, c.inputWindow(), r.done)
 	}
 	if r.resumed != nil {
 		r.phase = started
@@ -114,6 +115,9 @@ func newRun(b *Box, c Command, s runStart) *Run {
 	}
 	if c.TTY != nil {
 		r.screen = newScreen(r)
+	}
+	if c.bridged() {
+		r.bridge = newBridge(b.conn, s.wireID, c.Stdout, c.Stderr)
 	}
 	r.digest = newDigester(r)
 	mask := b.secrets.Within
@@ -137,9 +141,11 @@ func newExecID() string { return NewID("e") }
 
 // openLog begins the log. Output that came before waits for it.
 func (r *Run) openLog(logs *rawlog.Store, meta rawlog.Meta) {
-	if r.log == nil {
+	switch {
+	case r.bridge != nil:
+	case r.log == nil:
 		r.log = logs.Create(meta)
-	} else {
+	default:
 		r.log.Begin(meta)
 	}
 	close(r.opened)
@@ -340,9 +346,9 @@ func (r *Run) receive(f wire.Frame) (over bool, err error) {
 	case wire.Refused:
 		return true, r.refused(f)
 	case wire.Stdout:
-		r.print(rawlog.Stdout, 0, f.Payload)
+		return false, r.print(rawlog.Stdout, 0, f.Payload)
 	case wire.Stderr:
-		r.print(rawlog.Stderr, 1, f.Payload)
+		return false, r.print(rawlog.Stderr, 1, f.Payload)
 	case wire.StdinTaken:
 		return false, r.in.consumed(f)
 	case wire.Exit:
@@ -353,7 +359,10 @@ func (r *Run) receive(f wire.Frame) (over bool, err error) {
 	return false, nil
 }
 
-func (r *Run) print(stream rawlog.Stream, i int, p []byte) {
+func (r *Run) print(stream rawlog.Stream, i int, p []byte) error {
+	if r.bridge != nil {
+		return r.bridge.accept(i, p)
+	}
 	r.log.Write(stream, p)
 	r.ends[i].Write(p)
 	if r.screen != nil {
@@ -362,6 +371,7 @@ func (r *Run) print(stream rawlog.Stream, i int, p []byte) {
 	if r.phase == started { // what comes later is not the command's
 		r.digest.write(i, p)
 	}
+	return nil
 }
 
 func (r *Run) refused(f wire.Frame) error {
@@ -456,7 +466,11 @@ func (r *Run) lose(status Status, cause error) {
 	}
 	e := Exit{Status: status, Code: -1}
 	if status == Lost {
-		e.Err = Errorf(BoxGone, "The log has what the command printed before. Run it again in another box.", "box %s ended while the command ran: %w", r.Box.ID, cause)
+		hint := "The log has what the command printed before. Run it again in another box."
+		if r.bridge != nil {
+			hint = "Run it again in another box."
+		}
+		e.Err = Errorf(BoxGone, hint, "box %s ended while the command ran: %w", r.Box.ID, cause)
 	}
 	r.finish(e)
 }
@@ -484,6 +498,7 @@ func (r *Run) closeLog() {
 // close ends the run's part in the protocol. The caller holds r.mu.
 func (r *Run) close() {
 	r.phase = closed
+	r.bridge.end()
 	if r.killed.deadline != nil {
 		r.killed.deadline.Stop()
 	}

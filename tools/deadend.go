@@ -179,6 +179,32 @@ func (s *Set) deadEnds(owner sandbox.Owner, follows bool, run *sandbox.Run, exit
 		return nil
 	}
 	c.calls, c.shells = follows, s.Manager.Commands.Unlimited() && strings.HasSuffix(run.Box.Shell, "/bash")
+	return c.ways(once)
+}
+
+// ProgramHints returns what to try after a program has ended that was run by hand, of which
+// this is the end of its stderr.
+func ProgramHints(run *sandbox.Run, exit sandbox.Exit, stderr string) []string {
+	var r ExecResult
+	r.Stderr = stderr
+	if _, hint := coverHint(run.Box.Place.Covered, run.Command.Cmd, r.Stderr, ""); hint != "" {
+		return []string{hint}
+	}
+	hints := memoryHint(exit)
+	c := newScene(run, exit, &r)
+	if c == nil {
+		return hints
+	}
+	list := c.ways(func(string) bool { return true })
+	if len(list) == 0 && c.says("cannot find module", "cannot find package", "modulenotfounderror", "no module named", "err_module_not_found") {
+		list = []string{"A module that the program needs is not in the container: install it in the workspace, for the container's own system, or use an image that has it."}
+	}
+	return append(hints, list...)
+}
+
+// ways returns the hints for the dead ends that a command met, and for a program that it did not
+// find. once reports whether a hint may be told.
+func (c *scene) ways(once func(string) bool) (list []string) {
 	met := 0
 	for _, d := range deadEnds {
 		if met == maxDeadEnds || !d.met(c) {

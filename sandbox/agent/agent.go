@@ -84,6 +84,7 @@ func (a *Agent) serve() error {
 			return err
 		case a.persistence != nil:
 			a.persistence.detach()
+			a.endHosted()
 		case errors.Is(err, errNoHello):
 		case err == io.EOF || errors.Is(err, syscall.ECONNRESET):
 			return nil
@@ -263,6 +264,8 @@ func (a *Agent) carryOut(f wire.Frame) error {
 	switch f.Kind {
 	case wire.Stdin:
 		return r.stdin.accept(f.Payload)
+	case wire.OutputTaken:
+		return r.taken(f)
 	case wire.StdinClose:
 		if r.tty {
 			return wire.Violation("%v for a run with a terminal", f.Kind)

@@ -20,13 +20,14 @@ type stdin struct {
 	mu      sync.Mutex
 	wake    *sync.Cond
 	pending []byte
+	size    int // of the window
 	window  int // number of bytes that the host may still send
 	stale   int // number of unconfirmed bytes that an earlier host sent
 	ended   bool
 }
 
-func newStdin(r *run, w *os.File) *stdin {
-	s := &stdin{run: r, file: w, window: wire.StdinWindow}
+func newStdin(r *run, w *os.File, window int) *stdin {
+	s := &stdin{run: r, file: w, size: window, window: window}
 	s.wake = sync.NewCond(&s.mu)
 	go s.copy()
 	return s
@@ -80,13 +81,21 @@ func (s *stdin) copy() {
 		if p == nil {
 			return
 		}
-		if !broken {
-			_, err := s.file.Write(p)
-			broken = err != nil
+		for len(p) > 0 {
+			n := min(len(p), stdinPiece)
+			if !broken {
+				_, err := s.file.Write(p[:n])
+				broken = err != nil
+			}
+			s.confirm(n)
+			p = p[n:]
 		}
-		s.confirm(len(p))
 	}
 }
+
+// stdinPiece is confirmed at once. It is as large as the smaller window: only a run with
+// a larger one can be sent more meanwhile.
+const stdinPiece = wire.StdinWindow
 
 func (s *stdin) next() []byte {
 	s.mu.Lock()
@@ -111,7 +120,7 @@ func (s *stdin) confirm(n int) {
 		if n > 0 && !r.exitSent {
 			var count [4]byte
 			binary.BigEndian.PutUint32(count[:], uint32(n))
-			r.agent.out.send(wire.Append(nil, wire.StdinTaken, r.id, count[:]))
+			r.send(wire.Append(nil, wire.StdinTaken, r.id, count[:]))
 		}
 	})
 }
@@ -137,8 +146,8 @@ func (s *stdin) renew() {
 	s.run.do(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.stale += wire.StdinWindow - s.window
-		s.window = wire.StdinWindow
+		s.stale += s.size - s.window
+		s.window = s.size
 	})
 }
 

@@ -31,6 +31,9 @@ func (a *Agent) kill(r *run, grace time.Duration) {
 		a.terminate(r.tree, grace)
 		a.destroy(r.tree)
 		a.resumeSpares()
+		if r.host != nil {
+			r.out.release() // otherwise a host that reads nothing would keep the run from ending
+		}
 		close(r.killing)
 		a.refill()
 	}()

@@ -36,6 +36,24 @@ func (o *outbox) send(frame []byte) error {
 	return err
 }
 
+// host returns the stream to the attached host.
+func (o *outbox) host() io.Writer {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stream
+}
+
+// sendTo writes one frame if host is still the attached one.
+func (o *outbox) sendTo(host io.Writer, frame []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stream != host {
+		return io.ErrClosedPipe
+	}
+	_, err := o.stream.Write(frame)
+	return err
+}
+
 // sendLater queues a frame to be sent with the next one or by flush. Each write wakes the
 // host, which then uses a processor that the command could use.
 func (o *outbox) sendLater(frame []byte) {

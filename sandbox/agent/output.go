@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +24,9 @@ type pump struct {
 	run     *run
 	poll    *os.File // an epoll instance that lists the readable sources, the first one first
 	sources []*source
-	open    int           // how many sources have not ended; used by copy
+	open    atomic.Int32  // how many sources have not ended
 	flushed chan struct{} // receives the answer to a flush
+	flushes atomic.Bool   // a flush waits for sources with a window
 	closed  chan struct{} // closed when the last byte is sent
 }
 
@@ -37,6 +39,8 @@ type source struct {
 	tty    bool
 	passed int  // bytes copied, until the pipe is enlarged
 	wide   bool // the pipe is enlarged, or cannot be
+
+	window *outWindow // nil: the host accepts everything
 }
 
 // frames are buffers with room for a frame's header in front of the output. A pump that
@@ -64,7 +68,7 @@ func newPump() (*pump, error) {
 func (p *pump) add(kind wire.Kind, f *os.File, tty bool) error {
 	s := &source{kind: kind, nth: len(p.sources), file: f, tty: tty}
 	p.sources = append(p.sources, s)
-	p.open++
+	p.open.Add(1)
 	raw, err := f.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { s.fd = int(fd) })
@@ -108,7 +112,7 @@ func (p *pump) copy() {
 	if err != nil {
 		return
 	}
-	for p.open > 0 {
+	for p.open.Load() > 0 {
 		err := raw.Read(p.readable)
 		switch {
 		case os.IsTimeout(err):
@@ -127,7 +131,15 @@ func (p *pump) readable(epoll uintptr) bool {
 		return err == unix.EINTR
 	}
 	for _, e := range list[:n] {
-		p.pass(int(epoll), p.sources[e.Fd])
+		if s := p.sources[e.Fd]; s.window == nil {
+			p.pass(int(epoll), s)
+		} else {
+			p.passWithin(int(epoll), s)
+		}
+	}
+	if p.flushes.Load() && !p.owes() {
+		p.flushes.Store(false)
+		p.flushed <- struct{}{}
 	}
 	return n > 0
 }
@@ -140,7 +152,7 @@ func (p *pump) pass(epoll int, s *source) {
 	n, err := s.read(buf, wire.MaxPayload)
 	if err != nil && err != unix.EAGAIN {
 		s.file.Close()
-		p.open--
+		p.open.Add(-1)
 		return
 	}
 	s.watch(epoll, unix.EPOLL_CTL_MOD)
@@ -199,22 +211,30 @@ func (r *run) print(kind wire.Kind, frame []byte) {
 		return
 	}
 	wire.Put(frame, kind, r.id, len(frame)-wire.HeaderLen)
-	r.agent.out.send(frame) // on an error the pipe is still drained
+	r.send(frame) // on an error the pipe is still drained
 }
 
 // flush returns when all that is in the pipes now is sent, or they are closed. It
 // interrupts copy by the read deadline, since only copy may read.
 func (p *pump) flush() {
-	p.poll.SetReadDeadline(time.Unix(1, 0))
+	p.interrupt()
 	select {
 	case <-p.flushed:
 	case <-p.closed:
 	}
 }
 
+func (p *pump) interrupt() { p.poll.SetReadDeadline(time.Unix(1, 0)) }
+
 // answerFlush sends as many bytes as the pipes hold and no more; of a terminal, as many
 // as it can hold. A process that prints forever must not keep its run from ending.
 func (p *pump) answerFlush() {
+	if len(p.sources) > 0 && p.sources[0].window != nil {
+		p.poll.SetReadDeadline(time.Time{})
+		p.owe()
+		p.flushes.Store(true) // readable answers it
+		return
+	}
 	buf := frames.Get().(frameBuf)
 	defer frames.Put(buf)
 	for _, s := range p.sources {

@@ -143,7 +143,7 @@ func (ps *persistence) check(id wire.ID, body wire.StartBody) error {
 		return wire.Violation("%v before the host has resumed or forgotten every known run", wire.Start)
 	case ps.ids[id] != nil:
 		return wire.Violation("%v with the id of a known run", wire.Start)
-	case body.Tag == "":
+	case body.Tag == "" && body.Window == 0:
 		return wire.Violation("%v without a tag", wire.Start)
 	}
 	return nil

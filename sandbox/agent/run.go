@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,8 @@ type run struct {
 	id         wire.ID
 	pid        int // its shell's
 	tree       *tree
-	persistent *persistentRun // nil if the box ends with its host
+	persistent *persistentRun // nil if the run ends with its host
+	host       io.Writer      // of a run with a window: the stream that alone is sent its frames; else nil
 	began      time.Time
 
 	memoryKills int         // the box's count before the run began, see memoryEvents
@@ -75,12 +77,15 @@ func (a *Agent) start(f wire.Frame) error {
 		return wire.Violation("%v in the named shell %q, which is busy", wire.Start, body.Shell)
 	}
 	r := &run{agent: a, id: f.Run, tree: newTree(), stdin: &stdin{}, tty: body.TTY != nil, status: make(chan exitStatus, 1)}
+	if body.Window > 0 {
+		r.host = a.out.host()
+	}
 	step, err := r.spawn(body)
 	if err != nil {
 		errno, _ := err.(syscall.Errno)
 		return a.out.sendJSON(wire.Refused, f.Run, wire.RefusedBody{Step: step, Errno: int(errno)})
 	}
-	if a.persistence != nil {
+	if a.persistence != nil && r.host == nil {
 		a.persistence.begin(r, body.Tag)
 	}
 	err = r.reportStarted()
@@ -187,11 +192,19 @@ func (r *run) pipes(p *program, body wire.StartBody) error {
 	} else if ours, err := p.files.pipe(true); err != nil {
 		return err
 	} else {
-		r.stdin = newStdin(r, ours)
+		window := wire.StdinWindow
+		if body.Window > 0 {
+			window = body.Window
+			widen(ours)
+		}
+		r.stdin = newStdin(r, ours, window)
 	}
 	out, err := p.files.outputs()
 	if err != nil {
 		return err
+	}
+	if body.Window > 0 {
+		out.limit(body.Window)
 	}
 	r.prints(out)
 	return nil
@@ -456,11 +469,12 @@ func exitBody(st exitStatus) wire.ExitBody {
 func (r *run) reportExit(body wire.ExitBody) {
 	r.agent.programs.settle() // whoever sees the end can see the programs
 	if r.persistent == nil {
-		r.agent.out.sendJSON(wire.Exit, r.id, body)
+		frame, _ := wire.AppendJSON(nil, wire.Exit, r.id, body) // cannot fail: numbers and a few short names
+		r.send(frame)
 		return
 	}
 	body.TookMillis = max(1, time.Since(r.began).Milliseconds())
-	frame, _ := wire.AppendJSON(nil, wire.Exit, r.id, body) // cannot fail: numbers and a few short names
+	frame, _ := wire.AppendJSON(nil, wire.Exit, r.id, body)
 	r.agent.persistence.exited(r.persistent, frame, body.Open)
 }
 
@@ -470,7 +484,26 @@ func (r *run) reportClosed() {
 		r.agent.persistence.closed(r.persistent)
 		return
 	}
-	r.agent.out.send(wire.Append(nil, wire.Closed, r.id, nil))
+	r.send(wire.Append(nil, wire.Closed, r.id, nil))
+}
+
+// send sends a frame of the run to the attached host, or of one with a window to the host
+// that started it.
+func (r *run) send(frame []byte) error {
+	if r.host == nil {
+		return r.agent.out.send(frame)
+	}
+	return r.agent.out.sendTo(r.host, frame)
+}
+
+// endHosted ends the runs with a window, whose host is gone.
+func (a *Agent) endHosted() {
+	for _, r := range a.procs.all() {
+		if r.host != nil {
+			r.out.release()
+			a.kill(r, 0)
+		}
+	}
 }
 
 // release closes what a run that never started has opened.

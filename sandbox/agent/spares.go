@@ -307,7 +307,7 @@ func (r *run) restartUnread(st exitStatus, body wire.StartBody) bool {
 
 // spareCan reports whether a spare shell can carry out a Start.
 func spareCan(body wire.StartBody) bool {
-	if body.Stdin || body.TTY != nil || body.Shell != "" || len(body.Cmd) >= spareRoom-1 || strings.Contains(body.Cmd, "\x00") {
+	if body.Stdin || body.Window > 0 || body.TTY != nil || body.Shell != "" || len(body.Cmd) >= spareRoom-1 || strings.Contains(body.Cmd, "\x00") {
 		return false
 	}
 	size := 0

@@ -82,7 +82,7 @@ func (r *run) terminal(p *program, body wire.StartBody) error {
 	if err != nil {
 		return err
 	}
-	r.stdin = newStdin(r, in)
+	r.stdin = newStdin(r, in, wire.StdinWindow)
 	return nil
 }
 

@@ -68,6 +68,12 @@ type End struct {
 	Took   time.Duration
 }
 
+// None returns a log that stores nothing, for a run whose output goes elsewhere. Its
+// figures say why.
+func None(exec, why string) *Log {
+	return &Log{exec: exec, closed: true, stats: Stats{Reason: why}}
+}
+
 // Begin records the description of the run, which is the first record of the
 // index. Only a log from Prepared needs this call; Create makes it.
 func (l *Log) Begin(m Meta) {

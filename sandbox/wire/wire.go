@@ -18,9 +18,9 @@
 // them nowhere else. A command does not know the id of its run, so it cannot forge a
 // frame of it even if it can write to the stream.
 //
-// Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32 (StdinTaken), one
-// uint64 (Resume) or two (Dropped), a JSON object (Hello, Start, Kill, Signal, Resize,
-// Look, Started, Exit, Refused, Known, Seen, Programs) or empty. The JSON keys are those of the
+// Payloads are raw bytes (Stdin, Stdout, Stderr), a big-endian uint32 (StdinTaken) or two
+// (OutputTaken), one uint64 (Resume) or two (Dropped), a JSON object (Hello, Start, Kill,
+// Signal, Resize, Look, Started, Exit, Refused, Known, Seen, Programs) or empty. The JSON keys are those of the
 // structs below. A reader ignores keys that it does not know, so each side can be
 // extended first.
 //
@@ -39,6 +39,7 @@
 //	               Resume       continue a Known run, from that byte of its output on
 //	               Forget       the host wants nothing more of the run
 //	               Look         ask which files are at these paths
+//	               OutputTaken  number of output bytes consumed, of a run with a window
 //	agent → host   Started      the command runs
 //	               Refused      the command was not started and never will be: the run is over
 //	               Stdout       bytes that it printed
@@ -62,6 +63,19 @@
 // command that does not read never blocks the others. Output has no window: the host
 // reads everything at once. If its disk is slow, the stream blocks, and with it the
 // commands.
+//
+// A Start with a "window" bounds that: of each of the run's two streams the agent never has
+// more than so many bytes in flight that OutputTaken has not confirmed. So a host that
+// hands output on to a slow reader blocks this run alone: its program waits, as it would
+// for the reader of a pipe, and neither other runs nor the heartbeat do. An OutputTaken has
+// two numbers, for Stdout and for Stderr. A number is how many more bytes of the stream the
+// host has consumed, or NoMore: the host wants nothing more of it, and the agent closes its
+// end, so that the program is told as by a closed pipe. At least one of them is not 0. The
+// output that the run's pipes hold when its shell ends is sent before Exit, as for every
+// run. Only for a run that a Kill has ended the agent drops what exceeds the window: a
+// killed run ends although the host reads nothing. The window of its input has the same
+// size instead of StdinWindow. A run with a window has neither a terminal nor a named
+// shell.
 //
 // A Start with a "tty" gives the command a terminal of that size as all three of its
 // descriptors. The command then has input without "stdin", and all that it prints is
@@ -131,6 +145,11 @@
 // never need the run again. A Forget for a run that is not over ends it with its whole
 // process tree, and the agent sends nothing more about it.
 //
+// A run with a window belongs to its host, also in a persistent box: its bytes are for a
+// reader that only this host has. So it has no tag. The agent ends it with its whole
+// process tree when the stream ends, keeps nothing of it, and does not report it to the
+// next host.
+//
 // The agent serves the newest of two hosts: whatever opened the stream has proved that
 // the box now belongs to it.
 package wire
@@ -149,17 +168,18 @@ type Kind byte
 
 // The kinds of frames. The host's are below 0x40, the agent's above.
 const (
-	Hello      Kind = 0x01 // the only kind that both sides send
-	Start      Kind = 0x02
-	Stdin      Kind = 0x03
-	StdinClose Kind = 0x04
-	Kill       Kind = 0x05
-	Ping       Kind = 0x06
-	Signal     Kind = 0x07
-	Resize     Kind = 0x08
-	Resume     Kind = 0x09
-	Forget     Kind = 0x0A
-	Look       Kind = 0x0B
+	Hello       Kind = 0x01 // the only kind that both sides send
+	Start       Kind = 0x02
+	Stdin       Kind = 0x03
+	StdinClose  Kind = 0x04
+	Kill        Kind = 0x05
+	Ping        Kind = 0x06
+	Signal      Kind = 0x07
+	Resize      Kind = 0x08
+	Resume      Kind = 0x09
+	Forget      Kind = 0x0A
+	Look        Kind = 0x0B
+	OutputTaken Kind = 0x0C
 
 	Started    Kind = 0x41
 	Refused    Kind = 0x42
@@ -195,8 +215,16 @@ const (
 	// MaxPrograms bounds the programs that a Hello asks for.
 	MaxPrograms = 64
 
-	// StdinWindow bounds the unconfirmed standard input of a run, in bytes.
+	// StdinWindow bounds the unconfirmed standard input of a run without a window, in bytes.
 	StdinWindow = 256 << 10
+
+	// MinWindow and MaxWindow bound StartBody.Window, in bytes: one frame fits the
+	// smallest, and a host can bear the largest.
+	MinWindow = MaxPayload
+	MaxWindow = 16 << 20
+
+	// NoMore in an OutputTaken says that the host wants nothing more of a stream.
+	NoMore = 1<<32 - 1
 
 	magic = 0xB0
 )
@@ -261,6 +289,8 @@ type StartBody struct {
 	TTY   *Size    `json:"tty,omitempty"`
 	Shell string   `json:"shell,omitempty"` // see ShellName
 	Tag   string   `json:"tag,omitempty"`   // see TagName; set in a persistent box, and only there
+
+	Window int `json:"window,omitempty"` // of each stream of its output, MinWindow to MaxWindow; 0: none
 }
 
 // Check returns a violation if the agent must refuse the request whatever its state.
@@ -273,6 +303,15 @@ func (b StartBody) Check() error {
 	}
 	if b.Tag != "" && !TagName(b.Tag) {
 		return Violation("%v with the invalid tag %.100q", Start, b.Tag)
+	}
+	if b.Window == 0 {
+		return nil
+	}
+	if b.Window < MinWindow || b.Window > MaxWindow {
+		return Violation("%v with a window of %d bytes, must be %d to %d", Start, b.Window, MinWindow, MaxWindow)
+	}
+	if b.TTY != nil || b.Shell != "" || b.Tag != "" {
+		return Violation("%v with a window, and with a terminal, a named shell or a tag", Start)
 	}
 	return nil
 }
@@ -416,6 +455,27 @@ func Counts(f Frame, counts ...*int64) error {
 		}
 	}
 	return nil
+}
+
+// AppendTaken appends an OutputTaken: for Stdout and Stderr, how many more bytes are
+// consumed, or NoMore.
+func AppendTaken(buf []byte, run ID, taken [2]uint32) []byte {
+	var payload [8]byte
+	binary.BigEndian.PutUint32(payload[:4], taken[0])
+	binary.BigEndian.PutUint32(payload[4:], taken[1])
+	return Append(buf, OutputTaken, run, payload[:])
+}
+
+// Taken decodes an OutputTaken.
+func Taken(f Frame) (taken [2]uint32, err error) {
+	if len(f.Payload) != 8 {
+		return taken, Violation("%v payload of %d bytes, want 8", f.Kind, len(f.Payload))
+	}
+	taken = [2]uint32{binary.BigEndian.Uint32(f.Payload), binary.BigEndian.Uint32(f.Payload[4:])}
+	if taken == [2]uint32{} {
+		return taken, Violation("%v of no bytes", f.Kind)
+	}
+	return taken, nil
 }
 
 // What became of a named shell after a command.
@@ -638,7 +698,7 @@ func (k Kind) sentBy(s Side) bool {
 	if s == FromAgent {
 		return k >= Started && k <= Programs
 	}
-	return k >= Start && k <= Look
+	return k >= Start && k <= OutputTaken
 }
 
 // ofRun reports whether frames of this kind carry a run id.
@@ -658,7 +718,7 @@ func limit(k Kind) int {
 		return 8
 	case StdinTaken:
 		return 4
-	case Resume:
+	case Resume, OutputTaken:
 		return 8
 	case Dropped:
 		return 16
@@ -677,7 +737,7 @@ func unexpected(err error) error {
 
 var kindNames = map[Kind]string{
 	Hello: "Hello", Start: "Start", Stdin: "Stdin", StdinClose: "StdinClose", Kill: "Kill", Ping: "Ping", Signal: "Signal", Resize: "Resize",
-	Resume: "Resume", Forget: "Forget", Known: "Known", Dropped: "Dropped", Look: "Look", Seen: "Seen", Programs: "Programs",
+	Resume: "Resume", Forget: "Forget", Known: "Known", Dropped: "Dropped", Look: "Look", Seen: "Seen", Programs: "Programs", OutputTaken: "OutputTaken",
 	Started: "Started", Refused: "Refused", Stdout: "Stdout", Stderr: "Stderr", StdinTaken: "StdinTaken", Exit: "Exit", Closed: "Closed", Pong: "Pong",
 }
 

@@ -27,6 +27,7 @@ func TestReaderReturnsEveryFrame(t *testing.T) {
 		{Resume, run, make([]byte, 8)},
 		{Forget, run, nil},
 		{Look, ID{}, []byte(`{"paths":["/workspace"]}`)},
+		{OutputTaken, run, make([]byte, 8)},
 	}
 	for _, f := range frames {
 		stream = Append(stream, f.Kind, f.Run, f.Payload)
@@ -70,6 +71,7 @@ func TestReaderRefusesInvalidFrames(t *testing.T) {
 		"body in none":  frame(Closed, run, 1),
 		"host's Forget": frame(Forget, run, 0),
 		"host's Look":   frame(Look, ID{}, 2),
+		"host's Taken":  frame(OutputTaken, run, 8),
 		"Seen of a run": frame(Seen, run, 2),
 		"three counts":  frame(Dropped, run, 24),
 
@@ -89,6 +91,21 @@ func TestReaderReportsACutFrame(t *testing.T) {
 		stream := Append(nil, Stdout, run, []byte("hello"))[:cut]
 		if _, err := NewReader(bytes.NewReader(stream), FromAgent).Read(); err != io.ErrUnexpectedEOF {
 			t.Errorf("cut after %d bytes: %v", cut, err)
+		}
+	}
+}
+
+func TestTakenRefusesWhatConfirmsNothing(t *testing.T) {
+	f, err := NewReader(bytes.NewReader(AppendTaken(nil, run, [2]uint32{7, NoMore})), FromHost).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := Taken(f); err != nil || taken != [2]uint32{7, NoMore} {
+		t.Errorf("%v, %v", taken, err)
+	}
+	for _, payload := range [][]byte{nil, make([]byte, 4), make([]byte, 8), make([]byte, 9)} {
+		if _, err := Taken(Frame{OutputTaken, run, payload}); !errors.Is(err, ErrViolation) {
+			t.Errorf("%d bytes: %v", len(payload), err)
 		}
 	}
 }
@@ -116,6 +133,14 @@ func TestStartCheckRefusesInvalidFields(t *testing.T) {
 		{"tag is a path", StartBody{Tag: "../x"}, false},
 		{"tag with a dot", StartBody{Tag: "a.b"}, false},
 		{"tag too long", StartBody{Tag: strings.Repeat("x", 65)}, false},
+		{"smallest window", StartBody{Window: MinWindow, Stdin: true}, true},
+		{"largest window", StartBody{Window: MaxWindow}, true},
+		{"window too small", StartBody{Window: MinWindow - 1}, false},
+		{"window too large", StartBody{Window: MaxWindow + 1}, false},
+		{"negative window", StartBody{Window: -1}, false},
+		{"window and terminal", StartBody{Window: MinWindow, TTY: &Size{80, 24}}, false},
+		{"window and shell", StartBody{Window: MinWindow, Shell: "dev"}, false},
+		{"window and tag", StartBody{Window: MinWindow, Tag: "e-1"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := c.body.Check(); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrViolation) {

@@ -22,6 +22,10 @@ type Command struct {
 	Bare      bool   // accepts no settings
 	Loud      bool   // logs at level info by default, and not at warn
 
+	// OwnSignals says that Run handles the signals that end a program. Otherwise the first
+	// one ends its context.
+	OwnSignals bool
+
 	Flags func(*flag.FlagSet) // declares flags that are not settings
 	Run   func(context.Context, *Call) error
 

@@ -41,7 +41,7 @@ func Warmbox() Program {
 			"To check the installation, and to run a command by hand:\n\n" +
 			"  warmbox doctor\n" +
 			"  warmbox exec -- 'uname -a; id'\n\n",
-		Commands: append(Servers(), execCommand(), filterCommand(), doctorCommand(), imageBuildCommand(), listCommand(), sweepCommand(),
+		Commands: append(Servers(), execCommand(), runCommand(), filterCommand(), doctorCommand(), imageBuildCommand(), listCommand(), sweepCommand(),
 			policyCommand(), summarizeCommand(), configCommand()),
 		Moved: map[string]string{"bench": "bench is now a separate program, warmbox-bench; in a checkout of warmbox run: go run ./cmd/warmbox-bench"},
 	}
@@ -52,7 +52,7 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitTimedOut = 124 // exec killed the command, as with timeout(1)
-	exitExec     = 125 // exec could not run the command to its end, as with docker run
+	exitExec     = 125 // exec or run could not run the command to its end, as with docker run
 )
 
 // Main runs a program on the arguments and standard streams of this process, and
@@ -62,7 +62,10 @@ func Main(p Program) {
 	// error, so that a stray print in any package cannot corrupt the stream.
 	stdout := os.Stdout
 	os.Stdout = os.Stderr
-	ctx := untilSignal(context.Background())
+	ctx := context.Background()
+	if cmd, _, err := p.choose(os.Args[1:]); err != nil || !cmd.OwnSignals {
+		ctx = untilSignal(ctx)
+	}
 	os.Exit(p.report(os.Stderr, p.run(ctx, os.Args[1:], os.Stdin, stdout, os.Stderr)))
 }
 
