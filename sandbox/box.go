@@ -107,7 +107,7 @@ func (b *Box) greet(ctx context.Context, spec Spec, resume bool) (known []knownR
 	answer, err := b.conn.Greet(ctx, link.Greeting{
 		Hello: wire.HelloBody{
 			Dir: b.Place.Dir, Env: slices.Concat(machineEnv, b.Place.Env, pairs(spec.Env)), Spares: spareShells(spec), Programs: commonPrograms,
-			PersistMillis: b.reattachTimeout.Milliseconds(), Resume: resume, AuditPrograms: spec.AuditPrograms,
+			PersistMillis: b.reattachTimeout.Milliseconds(), Resume: resume, AuditPrograms: spec.AuditPrograms, Shims: spec.Shims,
 		},
 		Also: look,
 		Rest: func(answer wire.HelloBody, r *wire.Reader) (err error) {
@@ -116,6 +116,9 @@ func (b *Box) greet(ctx context.Context, spec Spec, resume bool) (known []knownR
 			}
 			if err == nil {
 				err = b.checkFiles(r)
+			}
+			if err == nil {
+				err = checkShims(answer)
 			}
 			return err
 		},

@@ -89,6 +89,7 @@ type Spec struct {
 	CPUs          float64           // cores
 	Pids          int64             // processes and threads
 	Spares        int               // spare shells; 0: none
+	Shims         *Shims            // programs with a shim in front of them; nil: none
 	Tmp           int64             // bytes of /tmp
 	Lease         time.Duration     // silence of the host after which the agent ends
 	AuditPrograms bool              // records the programs that commands execute, see Programs

@@ -43,6 +43,7 @@ type Agent struct {
 	procs    *processes
 	spares   spares
 	programs *programs // nil if no host has asked for records of programs; set before any command
+	shims    shims
 }
 
 // newAgent returns an agent that serves hosts. It reaps children from now on.
@@ -132,7 +133,13 @@ func (a *Agent) handshake(r *wire.Reader, stream io.ReadWriteCloser) (hello wire
 	}
 	a.applyHello(hello)
 	a.makeTempDirs()
-	if err := a.replyHello(hello, stream); err != nil {
+	ours := a.answerHello(hello)
+	if err := a.setShims(hello.Shims); errors.Is(err, wire.ErrViolation) {
+		return hello, err
+	} else if err != nil {
+		ours.NoShims = int(errnoOf(err).(unix.Errno))
+	}
+	if err := a.replyHello(hello, ours, stream); err != nil {
 		return hello, err
 	}
 	a.setSpares(hello.Spares)
@@ -151,9 +158,13 @@ func (a *Agent) applyHello(hello wire.HelloBody) {
 	a.procs.do(func() { a.dir, a.env = dir, env })
 }
 
+// answerHello returns what the agent's Hello says of the box.
+func (a *Agent) answerHello(hello wire.HelloBody) wire.HelloBody {
+	return wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path, Found: findPrograms(hello.Programs, a.env), Audited: a.auditPrograms(hello)}
+}
+
 // replyHello answers a Hello.
-func (a *Agent) replyHello(hello wire.HelloBody, stream io.ReadWriteCloser) error {
-	ours := wire.HelloBody{Agent: "warmbox", Pid: os.Getpid(), Shell: a.shell.path, Found: findPrograms(hello.Programs, a.env), Audited: a.auditPrograms(hello)}
+func (a *Agent) replyHello(hello, ours wire.HelloBody, stream io.ReadWriteCloser) error {
 	persistent := hello.PersistMillis > 0
 	a.hosts.setPersistent(persistent)
 	if persistent || a.persistence != nil {

@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 		os.Exit(agent.Main(os.Args[1:]))
 	}
 	isolate.Process()
-	os.Exit(m.Run())
+	code := m.Run()
+	removeBuiltAgent()
+	os.Exit(code)
 }
 
 // host is the host of an agent at the level of frames, so that it can also send what a
@@ -58,7 +60,13 @@ func launch(t testing.TB) *host { return launchTo(t, os.Stderr) }
 // launchTo is launch with the agent's standard error written to stderr.
 func launchTo(t testing.TB, stderr io.Writer) *host {
 	t.Helper()
-	h := &host{t: t, cmd: exec.Command("/proc/self/exe", "serve", "--stdio")}
+	return launchProgram(t, "/proc/self/exe", stderr)
+}
+
+// launchProgram is launchTo with the agent's program: this one, or another build.
+func launchProgram(t testing.TB, program string, stderr io.Writer) *host {
+	t.Helper()
+	h := &host{t: t, cmd: exec.Command(program, "serve", "--stdio")}
 	h.cmd.Env = append(os.Environ(), agentEnv+"=1")
 	h.cmd.Stderr = stderr
 	in, err := h.cmd.StdinPipe()

@@ -141,6 +141,7 @@ func (a *Agent) emptyBox(t *tree) {
 // scan, since the reaper must go on.
 func (a *Agent) endAll() {
 	defer a.names.remove()
+	defer a.shims.remove()
 	a.suspendSpares()
 	began := time.Now()
 	for quiet := 0; quiet < 2 && time.Since(began) < killTimeout; {

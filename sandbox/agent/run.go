@@ -76,6 +76,8 @@ func (a *Agent) start(f wire.Frame) error {
 	} else if a.names.busy(body.Shell) {
 		return wire.Violation("%v in the named shell %q, which is busy", wire.Start, body.Shell)
 	}
+	body.Env = a.shims.inPath(body.Env)
+	a.shims.mend()
 	r := &run{agent: a, id: f.Run, tree: newTree(), stdin: &stdin{}, tty: body.TTY != nil, status: make(chan exitStatus, 1)}
 	if body.Window > 0 {
 		r.host = a.out.host()

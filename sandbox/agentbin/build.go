@@ -125,6 +125,10 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// entry is where the agent's program begins. It is a shim or becomes an agent, see
+// sandbox/agent/shimcall.go.
+const entry = "_rt0_warmbox"
+
 // Build builds the agent for an architecture with the Go toolchain in PATH. The same
 // source and toolchain give the same bytes on every machine. The file at path appears
 // complete or not at all.
@@ -147,7 +151,7 @@ func Build(ctx context.Context, arch, path string) error {
 	if err := os.CopyFS(dir, warmbox.AgentSource); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", "agent", "./cmd/warmbox-agent")
+	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-ldflags=-s -w -buildid= -E "+entry, "-o", "agent", "./cmd/warmbox-agent")
 	cmd.Dir = dir
 	cmd.WaitDelay = time.Second // compilers that outlive a killed go hold its output
 	// Settings of this machine must not change the result.

@@ -106,6 +106,10 @@
 // are numbered for each run, dropped ones too, so a host that knows the last number knows how
 // many it lacks.
 //
+// A host whose Hello has "shims" has the agent put shims in front of programs: see Shims. If
+// their "records" is set, Programs have a record of each call of a shim. The agent's Hello
+// says in "noShims" if it could not make them.
+//
 // A host may send Stdin, StdinClose, Kill, Signal and Resize for a run that is just
 // ending; the agent ignores them for ids that it does not know. Everything else that is
 // out of order, out of range, too long or unknown is a violation. The reader of a
@@ -252,6 +256,8 @@ type HelloBody struct {
 
 	AuditPrograms bool `json:"auditPrograms,omitempty"` // send Programs
 
+	Shims *Shims `json:"shims,omitempty"` // nil: there are none
+
 	// From the agent.
 	Agent string `json:"agent,omitempty"` // name of the program, for people
 	Pid   int    `json:"pid,omitempty"`   // its pid in its own name space; 1 in a box
@@ -261,6 +267,8 @@ type HelloBody struct {
 	Found []string `json:"found,omitempty"` // those of the host's Programs that are in the PATH, in their order
 
 	Audited *AuditedBody `json:"audited,omitempty"` // the answer to AuditPrograms
+
+	NoShims int `json:"noShims,omitempty"` // the errno because of which there are no shims, if the host wants some
 }
 
 // AuditedBody says whether the agent sees the programs that processes execute, and if not,

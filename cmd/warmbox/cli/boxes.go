@@ -138,7 +138,7 @@ func boxSpec(c *Config) sandbox.Spec {
 		Image: c.Images.Default, Network: c.Network, User: c.User,
 		Workspace: c.Workspace, ReadOnly: c.WorkspaceMode == "ro", Protect: c.Protect, Mounts: c.mounts(), Paths: c.paths,
 		Memory: int64(c.Exec.Memory), CPUs: c.Exec.CPU, Pids: c.Exec.Pids, Spares: c.Exec.SpareShells, Tmp: int64(c.TmpSize),
-		AuditPrograms: c.Audit.Programs,
+		AuditPrograms: c.Audit.Programs, Shims: c.shims(),
 	}
 }
 

@@ -62,6 +62,14 @@ type settings struct {
 		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"example commands for entries of commands.allow and commands.deny; warmbox checks at its start that an entry of allow allows its examples, and that an entry of deny denies them"`
 	} `toml:"commands"`
 
+	Shims struct {
+		Commands    []string          `toml:"commands" arg:"NAMES" help:"programs in front of which boxes have shims, such as cat,grep: they limit and record calls by name; they are no boundary, since a command can call a program by its path"`
+		Deny        map[string]string `toml:"deny" arg:"TABLE" help:"programs that calls by name do not run, each with the sentence that the model reads; they have shims too"`
+		Timeout     duration          `toml:"timeout" default:"0s" help:"time limit of each call of a shim; 0: none"`
+		OutputBytes size              `toml:"output_bytes" default:"4000" help:"how much a call of a shim prints if that goes to the output of the command itself, not to a pipe or a file; 0: no limit"`
+		OutputLines int64             `toml:"output_lines" default:"200" help:"likewise, in lines; 0: no limit"`
+	} `toml:"shims"`
+
 	Output struct {
 		Whole   size   `toml:"whole" default:"8000" help:"up to this size a reply shows all output of a command; of longer output it shows a summary and an excerpt"`
 		Excerpt size   `toml:"excerpt" default:"4000" help:"size of the excerpt of longer output; it grows up to whole if failures need that, or if at least two thirds are then shown"`
