@@ -21,7 +21,7 @@ func buildAgentless(t *testing.T, file string) {
 	gone := map[string]string{}
 	for _, arch := range []string{"amd64", "arm64"} {
 		agent := filepath.Join(bin, "warmbox-agent-linux-"+arch)
-		gone[agent], gone[agent+".sum"] = "", ""
+		gone[agent+".gz"], gone[agent+".sum"] = "", ""
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": gone})
 	if err != nil {

@@ -26,16 +26,19 @@ func TestEmbeddedAgentsAreBuiltFromThisSource(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	for _, arch := range agentbin.Archs() {
-		fresh, err := os.ReadFile(filepath.Join(dir, "warmbox-agent-linux-"+arch))
-		if err != nil {
-			t.Fatal(err)
-		}
-		embedded, err := agentbin.For(arch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(fresh, embedded) {
-			t.Errorf("the agent for %s is not the one of this source (%d bytes embedded, %d fresh); run: go generate ./sandbox/agentbin", arch, len(embedded), len(fresh))
+		for _, end := range []string{".gz", ".sum"} {
+			name := "warmbox-agent-linux-" + arch + end
+			fresh, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			existing, err := os.ReadFile(filepath.Join("bin", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(fresh, existing) {
+				t.Errorf("%s is not of this source (%d bytes, a fresh one has %d); run: go generate ./sandbox/agentbin", name, len(existing), len(fresh))
+			}
 		}
 	}
 }

@@ -129,6 +129,8 @@ func isFile(path string) bool {
 // sandbox/agent/shimcall.go.
 const entry = "_rt0_warmbox"
 
+const linkFlags = "-ldflags=-s -w -buildid= -E " + entry
+
 // Build builds the agent for an architecture with the Go toolchain in PATH. The same
 // source and toolchain give the same bytes on every machine. The file at path appears
 // complete or not at all.
@@ -151,7 +153,7 @@ func Build(ctx context.Context, arch, path string) error {
 	if err := os.CopyFS(dir, warmbox.AgentSource); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-ldflags=-s -w -buildid= -E "+entry, "-o", "agent", "./cmd/warmbox-agent")
+	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", linkFlags, "-o", "agent", "./cmd/warmbox-agent")
 	cmd.Dir = dir
 	cmd.WaitDelay = time.Second // compilers that outlive a killed go hold its output
 	// Settings of this machine must not change the result.

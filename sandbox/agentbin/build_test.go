@@ -20,7 +20,7 @@ func TestCarriedSourceGivesTheSameAgent(t *testing.T) {
 	if err := Build(t.Context(), "arm64", filepath.Join(dir, "carried")); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=",
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", linkFlags,
 		"-o", filepath.Join(dir, "here"), "github.com/warmbox/warmbox/cmd/warmbox-agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64", "GOFLAGS=", "GOARM64=v8.0")
 	if out, err := cmd.CombinedOutput(); err != nil {

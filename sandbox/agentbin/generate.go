@@ -1,10 +1,12 @@
 //go:build ignore
 
-// Generate builds the agents that package agentbin embeds, each with a file of its
-// checksum. With an argument it builds them in that directory instead.
+// Generate builds the agents that package agentbin embeds: each compressed, with a file of its
+// checksum and size. With an argument it builds them in that directory instead.
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,13 +31,33 @@ func main() {
 }
 
 func generate(arch, file string) error {
-	if err := agentbin.Build(context.Background(), arch, file); err != nil {
-		return err
-	}
-	agent, err := os.ReadFile(file)
+	dir, err := os.MkdirTemp("", "agent-*")
 	if err != nil {
 		return err
 	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "agent")
+	if err := agentbin.Build(context.Background(), arch, program); err != nil {
+		return err
+	}
+	agent, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(agent); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file+".gz", packed.Bytes(), 0o644); err != nil {
+		return err
+	}
 	sum := sha256.Sum256(agent)
-	return os.WriteFile(file+".sum", []byte(hex.EncodeToString(sum[:8])), 0o644)
+	return os.WriteFile(file+".sum", fmt.Appendf(nil, "%s %d\n", hex.EncodeToString(sum[:8]), len(agent)), 0o644)
 }

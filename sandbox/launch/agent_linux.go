@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,13 +13,16 @@ import (
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 )
 
+// ownProgram returns the agent for this machine. It keeps it for the next box.
+var ownProgram = sync.OnceValues(func() ([]byte, error) { return agentbin.For(runtime.GOARCH) })
+
 // OwnAgent returns the command that starts this program's own agent. The agent runs from
 // a file in memory, which is freed with its last process.
 func OwnAgent(ctx context.Context) (cmd *exec.Cmd, release func(), err error) {
 	if err := agentbin.Ensure(ctx, runtime.GOARCH); err != nil {
 		return nil, nil, err
 	}
-	program, err := agentbin.For(runtime.GOARCH)
+	program, err := ownProgram()
 	if err != nil {
 		return nil, nil, err
 	}
