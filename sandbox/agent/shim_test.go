@@ -14,12 +14,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/warmbox/warmbox/sandbox/agent"
 	"github.com/warmbox/warmbox/sandbox/agentbin"
 	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 	"github.com/warmbox/warmbox/sandbox/wire"
@@ -324,6 +326,100 @@ func TestShimSignals(t *testing.T) {
 	h.until(id, "got word")
 	h.input(id, "exit\n")
 	h.until(id, "")
+}
+
+// TestShimPassesAnyArguments: random lists of arguments, of any bytes but NUL, arrive unchanged at
+// the agent and at the program. Of more than 64 KiB the agent receives the beginning.
+func TestShimPassesAnyArguments(t *testing.T) {
+	path, err := builtAgent()
+	dir := filepath.Join(t.TempDir(), "warmbox-shims-x")
+	if err = errors.Join(err, os.MkdirAll(dir+"/bin", 0o700), os.Symlink(path, dir+"/agent"), os.Symlink("../agent", dir+"/bin/sh")); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unixpacket", dir+"/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var asked sync.Map // the arguments that the agent received, by the last
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				packet := make([]byte, 1<<20)
+				n, _ := conn.Read(packet)
+				if args, whole, ok := agent.ParseShim(packet[:n]); ok && len(args) > 3 {
+					asked.Store(args[3], received{args, whole})
+					conn.Write(agent.ShimAllowed())
+					conn.Read(packet)
+				}
+			}()
+		}
+	}()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	var lists [][]string
+	for i := range weekly.Or(500, 10_000) {
+		args := []string{"sh", "-c", "cat /proc/$$/cmdline; :", fmt.Sprint("list ", i)}
+		for range random.IntN(1 << random.IntN(7)) {
+			args = append(args, randomArgument(random, random.IntN(1<<random.IntN(11))))
+		}
+		switch i {
+		case 0:
+			args = append(args, randomArgument(random, 128<<10-2)) // the longest that Linux takes
+		case 1:
+			for range 150 {
+				args = append(args, randomArgument(random, 10_000))
+			}
+		}
+		lists = append(lists, args)
+	}
+	next := make(chan []string)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for args := range next {
+				cmd := exec.Command(dir + "/bin/sh")
+				cmd.Args, cmd.Env = args, []string{"PATH=" + dir + "/bin:/usr/bin:/bin"}
+				out, err := cmd.Output()
+				if err != nil || string(out) != strings.Join(args, "\x00")+"\x00" {
+					t.Errorf("%s: the program got %d bytes %.300q, %v", args[3], len(out), out, err)
+				}
+				got, _ := asked.Load(args[3])
+				r, _ := got.(received)
+				all := strings.Join(args, "\x00")
+				if r.whole != (len(all) < 64<<10) || !r.whole && !strings.HasPrefix(all, strings.Join(r.args, "\x00")) || r.whole && !slices.Equal(r.args, args) {
+					t.Errorf("%s: the agent got %v %d arguments %.300q", args[3], r.whole, len(r.args), r.args)
+				}
+			}
+		})
+	}
+	for _, args := range lists {
+		next <- args
+	}
+	close(next)
+	workers.Wait()
+}
+
+type received struct {
+	args  []string
+	whole bool
+}
+
+// randomArgument returns any bytes but NUL, often those that mean something to a shell or a line.
+func randomArgument(random *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		if b[i] = byte(1 + random.IntN(255)); random.IntN(4) == 0 {
+			b[i] = "\t\n\r '\"\\$`*\x1b"[random.IntN(11)]
+		}
+	}
+	return string(b)
 }
 
 // TestManyShimsAtOnce: 200 calls run at the same time.
