@@ -74,7 +74,7 @@ func (s *Scanner) Feed(p []byte) []Piece {
 
 // End ends the text and returns the rest of it.
 func (s *Scanner) End() []Piece {
-	if len(s.tag.text) > 0 {
+	for len(s.tag.text) > 0 { // of which another may follow an end that was in doubt
 		s.endTag()
 	}
 	return s.take()
@@ -96,28 +96,23 @@ func (s *Scanner) flush() {
 }
 
 func (s *Scanner) next(c byte) {
-	switch {
-	case len(s.tag.text) > 0:
+	if len(s.tag.text) > 0 {
 		s.inTag(c)
-	case c == '<' && s.live():
+		return
+	}
+	if c == '<' {
 		s.settleTicks()
-		if s.code > 0 { // the backticks before it began inline code
-			s.plain(c)
+		if s.live() {
+			s.tag.text = append(s.tag.text, c)
 			return
 		}
-		s.tag.text = append(s.tag.text, c)
-	default:
-		s.plain(c)
 	}
+	s.plain(c)
 }
 
 // live reports whether a tag may begin at the next byte.
 func (s *Scanner) live() bool {
-	open := s.code
-	if s.ticks > 0 && s.ticks == open {
-		open = 0
-	}
-	return s.fence.run == 0 && s.block == "" && open == 0 && !s.escaped && s.last != '<' && s.line.live()
+	return s.fence.run == 0 && s.block == "" && s.code == 0 && !s.escaped && s.last != '<' && s.line.live()
 }
 
 // plain adds a byte of text.

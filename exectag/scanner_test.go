@@ -63,6 +63,7 @@ func TestLiveTags(t *testing.T) {
 		"unclosed line":      {"<exec ls\n<exec pwd>\n", []string{"pwd"}},
 		"unclosed at end":    {"<exec ls", nil},
 		"only the beginning": {"<exec", nil},
+		"begun at the end":   {"<exec echo 1>a <exec echo 2>b <", []string{"echo 1", "echo 2"}},
 		"begun again":        {"<e<ex<exec<exec ls>", []string{"ls"}},
 		"after a beginning":  {"<exe <exec ls>", []string{"ls"}},
 		"nested":             {"<exec <exec a>> <exec b>", []string{"b"}},
@@ -143,6 +144,7 @@ func TestLiveTags(t *testing.T) {
 		"no frame":           {"=== RUN TestX\n=== EXECUTION: x ===\n====\n=== EXEC\n<exec b>", []string{"b"}},
 		"result in a fence":  {ticks3 + "\n=== EXEC SUCCESSFUL: ls ===\n" + ticks3 + "\n<exec b>", []string{"b"}},
 		"long first line":    {"=== EXEC SUCCESSFUL: " + strings.Repeat("a ", 100) + "===\n<exec a>\n=== END EXEC ===\n<exec b>", []string{"b"}},
+		"END and more":       {"=== EXEC SUCCESSFUL: a ===\n=== END EXEC ===" + strings.Repeat(" ", 100) + "x\n<exec a>\n=== END EXEC ===  \n<exec b>", []string{"b"}},
 		"END in a long line": {"=== EXEC SUCCESSFUL: a ===\n=== END EXEC === " + strings.Repeat("x ", 100) + "\n<exec a>", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
