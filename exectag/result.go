@@ -86,8 +86,8 @@ func (f Failure) String() string {
 // write writes the notes and the output.
 func (o Output) write(b *strings.Builder, named bool) {
 	for _, note := range o.Notes {
-		note = Safe(excerpt.Inert([]byte(note)))
-		fmt.Fprintf(b, "Note: %s\n", strings.ReplaceAll(strings.TrimSpace(note), "\n", "\n  "))
+		note = safe(excerpt.Inert([]byte(strings.TrimSpace(note))), false)
+		fmt.Fprintf(b, "Note: %s\n", strings.ReplaceAll(note, "\n", "\n  "))
 	}
 	if o.Stdout+o.Stderr == "" {
 		return
@@ -124,10 +124,10 @@ const maxTitle = 1000
 
 func title(command string) string { return excerpt.ClipRunes(oneLine(command), maxTitle) }
 
-// oneLine makes text one line that is safe.
+// oneLine makes text the rest of a line, which is safe.
 func oneLine(text string) string {
 	text = excerpt.Inert([]byte(text))
-	return Safe(strings.NewReplacer("\n", "␊", "\t", "␉").Replace(text))
+	return safe(strings.NewReplacer("\n", "␊", "\t", "␉").Replace(text), false)
 }
 
 // Safe changes the text of a box so that it has no tag, and no line or part of a line that
@@ -140,12 +140,15 @@ func oneLine(text string) string {
 //
 // whatever the case of the letters, and whatever invisible characters or backslashes are
 // between them. So what looks changed had one backslash less.
-func Safe(text string) string {
+func Safe(text string) string { return safe(text, true) }
+
+// safe is Safe for a text that begins a line, or does not.
+func safe(text string, begins bool) string {
 	if !strings.ContainsAny(text, "<=:") {
 		return text
 	}
 	var b strings.Builder
-	for begins := true; len(text) > 0; {
+	for len(text) > 0 {
 		if begins && isStream(text) {
 			b.WriteByte('\\')
 		}

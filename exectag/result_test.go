@@ -1,6 +1,7 @@
 package exectag
 
 import (
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
@@ -87,7 +89,7 @@ func TestSafe(t *testing.T) {
 
 var (
 	guideTag = regexp.MustCompile(`(?i)<(exec|open|write|search)`)
-	guideEnd = regexp.MustCompile(`(?i)=== *(EXEC|END|ERROR)\b`)
+	guideEnd = regexp.MustCompile(`(?i)=== *(EXEC|END|ERROR)(\PL|$)`)
 )
 
 func inert(text string) string { return excerpt.Inert([]byte(text)) }
@@ -121,42 +123,66 @@ func FuzzResult(f *testing.F) {
 		f.Add("ls", s, s, s, 0)
 		f.Add(s, s, "", s, 1)
 	}
-	f.Fuzz(func(t *testing.T, command, stdout, stderr, message string, code int) {
-		command = strings.ReplaceAll(command, "\n", " ")
-		out := Output{Stdout: inert(stdout), Stderr: inert(stderr), Notes: []string{message}}
-		for kind, text := range map[string]string{
-			"EXEC":  Result{Command: command, ExitCode: code, Output: out}.String(),
-			"ERROR": Failure{Code: ExecFailed, Message: message, Tag: "<exec " + command + ">", Output: out}.String(),
-		} {
-			if got := scan(t, text, 0); len(got) > 0 {
-				t.Errorf("%q has the tags %q", text, got)
+	f.Fuzz(checkResult)
+}
+
+// TestHostileResults is FuzzResult for texts of parts that a tag or a frame consists of.
+func TestHostileResults(t *testing.T) {
+	parts := []string{
+		"<", "exec", "<exec", "EXEC", " ", "\t", "\n", "\r\n", ">", "/", "\\", "=", "===", " END", " SUCCESSFUL: x", " ===", "ERROR:", "STDOUT:", "STDERR:", "Command: ",
+		"```", "~~~", "`", "> ", "- ", "\u200b", "\u2028", "\x00", "\x1b", "\xff", "é", "ls", "'", "\"", "$", "&", "2", "open", "</write>", "[…", "Output:",
+	}
+	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	text := func() string {
+		var b strings.Builder
+		for range random.IntN(20) {
+			b.WriteString(parts[random.IntN(len(parts))])
+		}
+		return b.String()
+	}
+	for range weekly.Or(300, 50_000) {
+		command, stdout, stderr, message := text(), text(), text(), text()
+		if checkResult(t, command, stdout, stderr, message, random.IntN(2)); t.Failed() {
+			t.Fatalf("%q, %q, %q, %q", command, stdout, stderr, message)
+		}
+	}
+}
+
+func checkResult(t *testing.T, command, stdout, stderr, message string, code int) {
+	command = strings.ReplaceAll(command, "\n", " ")
+	out := Output{Stdout: inert(stdout), Stderr: inert(stderr), Notes: []string{message}}
+	for kind, text := range map[string]string{
+		"EXEC":  Result{Command: command, ExitCode: code, Output: out}.String(),
+		"ERROR": Failure{Code: ExecFailed, Message: message, Tag: "<exec " + command + ">", Output: out}.String(),
+	} {
+		if got := scan(t, text, 0); len(got) > 0 {
+			t.Errorf("%q has the tags %q", text, got)
+		}
+		if got := scan(t, text+"<exec after>\n", 0); len(got) != 1 || got[0] != "after" {
+			t.Errorf("after %q: %q", text, got)
+		}
+		for cut := range text {
+			if text[cut] != '\n' {
+				continue
 			}
-			if got := scan(t, text+"<exec after>\n", 0); len(got) != 1 || got[0] != "after" {
-				t.Errorf("after %q: %q", text, got)
-			}
-			for cut := range text {
-				if text[cut] != '\n' {
-					continue
-				}
-				if got := scan(t, text[cut+1:], 0); len(got) > 0 {
-					t.Errorf("%q has the tags %q", text[cut+1:], got)
-				}
-			}
-			frames := 0
-			for line := range strings.Lines(text) {
-				if guideEnd.MatchString(line) {
-					frames++
-				}
-				if !strings.HasPrefix(line, "Command: <exec ") && guideTag.MatchString(line) {
-					t.Errorf("%q looks like a tag", line)
-				}
-			}
-			if frames != 2 || !strings.HasSuffix(text, "\n=== END "+kind+" ===\n") {
-				t.Errorf("%d lines of the frame: %q", frames, text)
+			if got := scan(t, text[cut+1:], 0); len(got) > 0 {
+				t.Errorf("%q has the tags %q", text[cut+1:], got)
 			}
 		}
-		if got := unsafe(Safe(stdout)); got != stdout {
-			t.Errorf("%q is shown as %q, which stands for %q", stdout, Safe(stdout), got)
+		frames := 0
+		for line := range strings.Lines(text) {
+			if guideEnd.MatchString(line) {
+				frames++
+			}
+			if !strings.HasPrefix(line, "Command: <exec ") && guideTag.MatchString(line) {
+				t.Errorf("%q looks like a tag", line)
+			}
 		}
-	})
+		if frames != 2 || !strings.HasSuffix(text, "\n=== END "+kind+" ===\n") {
+			t.Errorf("%d lines of the frame: %q", frames, text)
+		}
+	}
+	if got := unsafe(Safe(stdout)); got != stdout {
+		t.Errorf("%q is shown as %q, which stands for %q", stdout, Safe(stdout), got)
+	}
 }

@@ -27,7 +27,7 @@ func filterCommand() Command {
 			"one box, and writes the text with the result of each tag after it. Text and results are written as they come.\n" +
 			"It is for loops without MCP; `warmbox filter` has no state from one run to the next but the workspace.\n\n" +
 			"  echo 'I look: <exec ls>' | warmbox filter --workspace .\n" +
-			"  my-model < conversation | warmbox filter --guide --text-only >> conversation\n\n" +
+			"  my-model < conversation | warmbox filter --guide\n\n" +
 			"A tag is within one line. It is not run in a fenced block, in inline code, in a quoted line (> …), in a result\n" +
 			"of an earlier tag, or if it is not closed or contains another one. A > in quotes does not end a tag, nor does a\n" +
 			"redirection: <exec grep x f > out.txt>. A result contains no tag that would run.\n\n" +
@@ -68,8 +68,13 @@ var guideValues = map[string]string{
 func guideSettings() string {
 	var lines []string
 	for _, s := range new(settings).table() {
-		if value, ok := guideValues[s.key]; ok {
-			lines = append(lines, "  --"+s.flag+" "+strings.ReplaceAll(value, ",", ", "))
+		value, ok := guideValues[s.key]
+		switch s.to.(type) {
+		case *[]string:
+			value = "with these commands:\n" + wrapped(list(value), 100)
+		}
+		if ok {
+			lines = append(lines, "  --"+s.flag+" "+value)
 		}
 	}
 	return strings.Join(lines, "\n")

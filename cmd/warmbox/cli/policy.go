@@ -45,9 +45,12 @@ func policyCommand() Command {
 }
 
 // usual lists the usual commands in lines of at most width bytes.
-func usual(width int) string {
+func usual(width int) string { return wrapped(policy.DefaultCommands(), width) }
+
+// wrapped lists entries in indented lines of at most width bytes.
+func wrapped(entries []string, width int) string {
 	lines := []string{" "}
-	for i, entry := range policy.DefaultCommands() {
+	for i, entry := range entries {
 		if i > 0 {
 			lines[len(lines)-1] += ","
 		}
