@@ -69,8 +69,7 @@ func guideSettings() string {
 	var lines []string
 	for _, s := range new(settings).table() {
 		value, ok := guideValues[s.key]
-		switch s.to.(type) {
-		case *[]string:
+		if _, many := s.to.(*[]string); many {
 			value = "with these commands:\n" + wrapped(list(value), 100)
 		}
 		if ok {
