@@ -22,6 +22,9 @@ import (
 const agentEnv = "WARMBOX_TEST_AGENT"
 
 func TestMain(m *testing.M) {
+	if way := os.Getenv(execEnv); way != "" {
+		executeOddly(way)
+	}
 	if os.Getenv(agentEnv) != "" {
 		os.Unsetenv(agentEnv)
 		os.Exit(agent.Main(os.Args[1:]))

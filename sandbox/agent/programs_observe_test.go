@@ -18,6 +18,7 @@ import (
 type auditor struct {
 	*host
 	programs []wire.Program
+	over     map[wire.ID]bool
 }
 
 // startAudited starts an agent that records programs, and skips the test if it cannot.
@@ -36,7 +37,7 @@ func startAudited(t testing.TB, env ...string) *auditor {
 	if !hello.Audited.On {
 		t.Skipf("the agent sees no programs here: %+v", *hello.Audited)
 	}
-	return &auditor{host: h}
+	return &auditor{host: h, over: map[wire.ID]bool{}}
 }
 
 // exec runs a command to the end of the run, and returns its output and the records of its
@@ -44,7 +45,13 @@ func startAudited(t testing.TB, env ...string) *auditor {
 func (a *auditor) exec(cmd string) (out string, list []wire.Program) {
 	a.t.Helper()
 	run := a.run(wire.StartBody{Cmd: cmd})
-	for over := false; !over; {
+	return a.wait(run), a.of(run)
+}
+
+// wait reads until nothing is left of a run, and returns its output.
+func (a *auditor) wait(run wire.ID) (out string) {
+	a.t.Helper()
+	for !a.over[run] {
 		f, err := a.r.Read()
 		if err != nil {
 			a.t.Fatalf("%v after %q", err, out)
@@ -53,15 +60,17 @@ func (a *auditor) exec(cmd string) (out string, list []wire.Program) {
 		case wire.Refused:
 			a.t.Fatalf("refused: %s", f.Payload)
 		case wire.Stdout, wire.Stderr:
-			out += string(f.Payload)
+			if f.Run == run {
+				out += string(f.Payload)
+			}
 		case wire.Exit:
 			var body wire.ExitBody
 			if err := wire.Decode(f, &body); err != nil {
 				a.t.Fatal(err)
 			}
-			over = !body.Open
+			a.over[f.Run] = !body.Open
 		case wire.Closed:
-			over = true
+			a.over[f.Run] = true
 		case wire.Programs:
 			var body wire.ProgramsBody
 			if err := wire.Decode(f, &body); err != nil {
@@ -70,7 +79,7 @@ func (a *auditor) exec(cmd string) (out string, list []wire.Program) {
 			a.programs = append(a.programs, body.List...)
 		}
 	}
-	return out, a.of(run)
+	return out
 }
 
 // of returns the records of a run, amended by later ones.
@@ -111,9 +120,9 @@ func said(list []wire.Program) string {
 		if p.More != 0 {
 			fmt.Fprintf(&b, " +%d", p.More)
 		}
-		for flag, set := range map[string]bool{" cut": p.Cut, " unread": p.Unread, " failed": p.Failed, " unsure": p.Unsure} {
+		for i, set := range []bool{p.Cut, p.Unread, p.Failed, p.Unsure} {
 			if set {
-				b.WriteString(flag)
+				b.WriteString([]string{" cut", " unread", " failed", " unsure"}[i])
 			}
 		}
 		if p.Exit != nil {
