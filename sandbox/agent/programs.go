@@ -46,7 +46,7 @@ type programs struct {
 	mu     sync.Mutex // held for moments, never during a system call; guards the rest
 	muted  bool       // the host wants no records
 	queue  []*programRecord
-	bytes  int // of the queue
+	bytes  int // of the queue, and of what is being sent
 	timer  *time.Timer
 	counts map[wire.ID]*programCount
 }
@@ -191,6 +191,7 @@ func (p *programs) sendAll(pending bool) {
 			p.putBack(list)
 			return
 		}
+		p.release(list)
 	}
 }
 
@@ -225,7 +226,6 @@ func (p *programs) take(pending bool) (list []*programRecord, frame []byte) {
 			continue
 		}
 		r.sent, r.pending = true, false
-		p.bytes -= r.cost
 		list = append(list, r)
 	}
 	p.queue = kept
@@ -243,6 +243,15 @@ func (p *programs) take(pending bool) (list []*programRecord, frame []byte) {
 	return list, wire.Append(nil, wire.Programs, wire.ID{}, append(payload, "]}"...))
 }
 
+// release makes room for others by the records that are sent.
+func (p *programs) release(list []*programRecord) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range list {
+		p.bytes -= r.cost
+	}
+}
+
 // putBack returns records to the queue that no host has received.
 func (p *programs) putBack(list []*programRecord) {
 	p.mu.Lock()
@@ -250,7 +259,6 @@ func (p *programs) putBack(list []*programRecord) {
 	p.queue = append(list, p.queue...)
 	for _, r := range list {
 		r.sent = false
-		p.bytes += r.cost
 	}
 	for _, c := range p.counts {
 		c.untold = true

@@ -72,7 +72,7 @@ func TestProgramRecordsWithoutHostAreBounded(t *testing.T) {
 			p.settle()
 		}
 	}
-	if p.bytes > maxProgramBytes+(1000*programCost) {
+	if p.bytes > maxProgramBytes {
 		t.Errorf("%d bytes are kept", p.bytes)
 	}
 	sink.away = false
