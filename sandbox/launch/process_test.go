@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 	"github.com/warmbox/warmbox/sandbox/launch"
 )
 
@@ -26,6 +27,16 @@ func process(t *testing.T) *launch.Process {
 // TestBox runs the suite on the embedded agent with spare shells. Package sandbox runs it
 // with new shells.
 func TestBox(t *testing.T) { boxtest.Run(t, process(t), sandbox.Spec{Spares: 1}) }
+
+// TestPrograms checks that programs are recorded, and in the weekly run that recording them
+// changes nothing else.
+func TestPrograms(t *testing.T) {
+	boxtest.Programs(t, process(t), sandbox.Spec{Spares: 1})
+	t.Run("box", func(t *testing.T) {
+		weekly.Only(t)
+		boxtest.Run(t, process(t), sandbox.Spec{Spares: 1, AuditPrograms: true})
+	})
+}
 
 func TestPlaceNotesMissingIsolation(t *testing.T) {
 	m := boxtest.Manager(t, process(t), sandbox.Spec{})
