@@ -267,6 +267,37 @@ for n in $(seq 1000); do [ "$(cat waiting 2>/dev/null)" = %s ] && break; sleep 0
 	}
 }
 
+// TestSilentHostHoldsUpNoProgram: a run goes on executing programs while its host reads nothing.
+// The records that the agent keeps are bounded, and the host learns how many it lacks.
+func TestSilentHostHoldsUpNoProgram(t *testing.T) {
+	a := startAudited(t)
+	dir := t.TempDir()
+	programs := weekly.Or(700, 20_000) // 500 records of 8 KB fill the queue
+	long, path := strings.Repeat("x", 4000), strings.Repeat("/.", 2000)+"/bin/true"
+	run := a.run(wire.StartBody{Dir: dir, Cmd: fmt.Sprintf(`for i in $(seq %d); do %s $i %s; done; : >done; :`, programs, path, long)})
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(dir, "done")); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the run hangs")
+		}
+	}
+	a.wait(run)
+	kept, total := 0, int64(0)
+	for _, p := range a.programs {
+		switch {
+		case p.Total:
+			total = p.Seq
+		case p.Path == path:
+			kept++
+		}
+	}
+	if want := int64(programs) + 2; total != want || kept == 0 || kept >= programs { // the shell and seq
+		t.Errorf("%d records of %d programs, total %d, want %d", kept, programs, total, want)
+	}
+}
+
 // TestNoProgramIsMissed: the records of a parallel build are as many as the programs that it
 // executed, by their own count: each appends a byte to a file.
 func TestNoProgramIsMissed(t *testing.T) {
