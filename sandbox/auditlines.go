@@ -79,6 +79,8 @@ func newAuditLine(r slog.Record) auditLine {
 		l.denied(values)
 	case "start":
 		l.on = values["image"]
+	case "program", "programEnd":
+		l.program(values)
 	}
 	for _, key := range rest {
 		l.pair(key, values[key])
@@ -89,6 +91,19 @@ func newAuditLine(r slog.Record) auditLine {
 // lineField are the attributes that do not become pairs of their own name.
 var lineField = map[string]bool{
 	"session": true, "cmd": true, "image": true, "code": true, "took": true, "status": true, "denial": true, "why": true,
+	"path": true,
+}
+
+// program says what a program is and how it ended, if that is known.
+func (l *auditLine) program(v map[string]string) {
+	l.on, l.done = v["path"], "started"
+	switch {
+	case v["failed"] != "" || v["code"] != "" && v["code"] != "0":
+		l.done = "failed"
+	case v["code"] != "":
+		l.done = "success"
+	}
+	l.pair("exit_code", v["code"])
 }
 
 func (l *auditLine) ended(v map[string]string) {

@@ -375,7 +375,12 @@ func (a *audit) executed(b *Box, r *Run, p wire.Program) {
 	}
 	path, _ := boundText(p.Path, false)
 	path, args := maskProgram(b.secrets, path, p.Args, true)
-	line = append(line, "began", time.Now().Add(-time.Duration(p.Micros)*time.Microsecond), "pid", p.Pid, "parent", p.Parent, "path", path, "args", args)
+	line = append(line, "began", time.Now().Add(-time.Duration(p.Micros)*time.Microsecond), "pid", p.Pid, "parent", p.Parent, "path", path)
+	if a.lines {
+		line = append(line, "args", fmt.Sprintf("%q", args))
+	} else {
+		line = append(line, "args", args)
+	}
 	if p.More != 0 {
 		line = append(line, "moreArgs", p.More)
 	}

@@ -100,7 +100,7 @@ func newLauncher(c *Config, log *slog.Logger) (sandbox.Launcher, error) {
 	case "docker":
 		return NewDocker(c, log)
 	case "process":
-		return newProcess(log)
+		return newProcess(c, log)
 	}
 	return nil, fmt.Errorf("unknown backend %q", c.Backend)
 }
@@ -122,12 +122,15 @@ func NewDocker(c *Config, log *slog.Logger) (*docker.Launcher, error) {
 	}), nil
 }
 
-func newProcess(log *slog.Logger) (*launch.Process, error) {
+func newProcess(c *Config, log *slog.Logger) (*launch.Process, error) {
 	state, err := userdir.State()
 	if err != nil {
 		return nil, fmt.Errorf("no directory for workspaces: %w; set XDG_STATE_HOME", err)
 	}
 	log.Warn("the process backend isolates nothing: commands run on this host, as the user who runs warmbox")
+	if c.Audit.Programs {
+		log.Warn("commands gain no privileges where programs are recorded (no_new_privs): sudo does not work in them")
+	}
 	return &launch.Process{Agent: launch.OwnAgent, Workspaces: workspaces(state)}, nil
 }
 
