@@ -134,7 +134,7 @@ func executeBlocked() error {
 		if f, err := os.OpenFile("waiting", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
 			f.WriteString(".")
 		}
-		for ; ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			if _, err := os.Stat("go"); err == nil {
 				break
 			}

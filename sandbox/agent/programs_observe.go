@@ -127,8 +127,13 @@ func (o *observer) serveNew() {
 func (o *observer) serve(l *looker) {
 	var n notification
 	for {
-		if err := n.receive(o.listener); err != nil {
-			continue // a signal, or the process was killed before its call was received
+		switch err := n.receive(o.listener); err {
+		case nil:
+		case unix.EINTR, unix.ENOENT: // the process was killed before its call was received
+			continue
+		default:
+			time.Sleep(lookCheck) // the kernel has no other error: do not use up a processor for one
+			continue
 		}
 		kind, pointer := o.kind(&n)
 		l.begin(&n, kind == exitCall)
