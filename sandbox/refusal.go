@@ -10,6 +10,9 @@ import (
 // refusal says why a command did not start. The agent names a step and the kernel's
 // error number; the text is the host's.
 func refusal(r *Run, b wire.RefusedBody) error {
+	if b.Step == wire.StepTold && r.Box.Place.Backend == KeptBackend {
+		return &Error{Code: b.Code, Text: b.Text, Hint: b.Hint}
+	}
 	why := errnoText(b.Errno)
 	switch b.Step {
 	case wire.StepDir:

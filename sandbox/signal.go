@@ -40,6 +40,9 @@ func (r *Run) Resize(cols, rows int) error {
 	return r.conn.sendJSON(wire.Resize, r.wireID, size)
 }
 
+// SignalName returns the name of a signal of Linux: "SIGTERM" for 15.
+func SignalName(n int) string { return signalName(n) }
+
 const sigKill = 9
 
 // signalNumber returns the number of a signal that can be sent, by its name with or

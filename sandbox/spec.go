@@ -73,6 +73,10 @@ type Place struct {
 	Found   *hostcode.Found `json:"-"`
 }
 
+// KeptBackend is the Backend of a box that another process of ours holds, see package
+// keeper: what that says is not the box's text.
+const KeptBackend = "keeper"
+
 // Spec says what box is wanted. Every field's zero value is the backend's own
 // default, and a backend ignores what it has no use for.
 type Spec struct {

@@ -22,6 +22,7 @@ type BoxInfo struct {
 	Started    time.Time
 	Running    bool
 	Alive      bool                // the process that has it lives
+	Holder     int                 // the pid of that process, if the box is persistent; 0: unknown
 	Persistent *sandbox.Persistent // nil for a box that ends with its process
 
 	expired   bool // its reattach timeout is over
@@ -144,5 +145,8 @@ func (d dirs) boxInfo(e *engine, c container.Summary) (BoxInfo, error) {
 		return b, err
 	}
 	b.Alive, b.expired = checkLock(filepath.Join(dir, b.ID)+lockSuffix, b.Persistent.ReattachTimeout)
+	if b.Alive {
+		b.Holder = holder(filepath.Join(dir, b.ID) + lockSuffix)
+	}
 	return b, nil
 }

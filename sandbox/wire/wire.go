@@ -403,6 +403,11 @@ type StartedBody struct {
 type RefusedBody struct {
 	Step  string `json:"step"`  // one of the Step constants
 	Errno int    `json:"errno"` // 0 if no system call failed
+
+	// With StepTold only.
+	Code string `json:"code,omitempty"`
+	Text string `json:"text,omitempty"`
+	Hint string `json:"hint,omitempty"`
 }
 
 // The steps of starting a run.
@@ -412,6 +417,10 @@ const (
 	StepTTY   = "tty"   // make its terminal
 	StepShell = "shell" // open the named shell, which needs bash
 	StepExec  = "exec"  // start its shell
+
+	// StepTold is for a program of the host that speaks the protocol in the place of an
+	// agent, and so may have text for people: see package keeper. An agent never sends it.
+	StepTold = "told"
 )
 
 // ExitBody says how a run's shell ended and which processes it left behind.

@@ -22,6 +22,8 @@ type Command struct {
 	Bare      bool   // accepts no settings
 	Loud      bool   // logs at level info by default, and not at warn
 
+	Hidden bool // no help names it: the program itself runs it
+
 	// OwnSignals says that Run handles the signals that end a program. Otherwise the first
 	// one ends its context.
 	OwnSignals bool
@@ -138,7 +140,9 @@ func (p Program) unknownCommand(args []string) error {
 	}
 	var names []string
 	for _, cmd := range p.commands() {
-		names = append(names, cmd.Name)
+		if !cmd.Hidden {
+			names = append(names, cmd.Name)
+		}
 		if first, second, ok := strings.Cut(cmd.Name, " "); ok && first == name {
 			if len(args) == 1 {
 				return Usagef("%q needs another word: %s", first, second)

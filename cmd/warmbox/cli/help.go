@@ -67,7 +67,9 @@ func writeCommands(b *bytes.Buffer, list []Command) {
 	b.WriteString("Commands:\n\n")
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, cmd := range list {
-		fmt.Fprintf(w, "  %s\t%s\n", cmd.Name, cmd.Short)
+		if !cmd.Hidden {
+			fmt.Fprintf(w, "  %s\t%s\n", cmd.Name, cmd.Short)
+		}
 	}
 	w.Flush()
 }

@@ -41,7 +41,7 @@ func Warmbox() Program {
 			"To check the installation, and to run a command by hand:\n\n" +
 			"  warmbox doctor\n" +
 			"  warmbox exec -- 'uname -a; id'\n\n",
-		Commands: append(Servers(), execCommand(), runCommand(), filterCommand(), doctorCommand(), imageBuildCommand(), listCommand(), sweepCommand(),
+		Commands: append(Servers(), execCommand(), runCommand(), filterCommand(), keeperCommand(), doctorCommand(), imageBuildCommand(), listCommand(), sweepCommand(),
 			policyCommand(), summarizeCommand(), configCommand()),
 		Moved: map[string]string{"bench": "bench is now a separate program, warmbox-bench; in a checkout of warmbox run: go run ./cmd/warmbox-bench"},
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -39,6 +40,7 @@ const (
 )
 
 func runCommand() Command {
+	var box string
 	return Command{
 		Name: "run", Arguments: "-- PROGRAM ARGS…", OwnSignals: true,
 		Short: "runs a program in a box, with its standard streams joined to those of warmbox",
@@ -47,23 +49,29 @@ func runCommand() Command {
 			"a program and its arguments; for a shell command line, run sh -c.\n\n" +
 			"  warmbox run --workspace . -- node server.js\n" +
 			"  claude mcp add files -- warmbox run --workspace . -- npx some-mcp-server\n\n" +
+			"With --box NAME the programs of several calls share a persistent box: it stays when they end, with its files\n" +
+			"outside the workspace, for as long as keep_for says. A process in the background holds it meanwhile. A program\n" +
+			"ends with its own call, and no other does.\n\n" +
 			"The program ends when it wants to: the end of its input, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2\n" +
 			"are passed on. A second SIGINT or SIGTERM within 2 seconds kills it. A terminal is passed on as pipes. If warmbox\n" +
 			"ends, however that happens, so does the program.\n\n" +
 			"It exits with the exit code of the program, or with 128 plus the number of the signal that ended it, or with 125\n" +
 			"if it could not be run. If the code is not 0, or if the program ends within its start-up time of 5 seconds\n" +
 			"although its input has not ended, standard error gets the last lines of the program's, and what to try.",
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&box, "box", "", "`NAME` of a persistent box to run in; if not set, a box of its own")
+		},
 		Run: func(ctx context.Context, c *Call) error {
 			if len(c.Args) == 0 {
 				return Usagef("run needs a program after its flags, as in: warmbox run -- node server.js")
 			}
-			return c.runProgram(ctx)
+			return c.runProgram(ctx, box)
 		},
 	}
 }
 
 // runProgram runs a program in a box, and returns its exit code as an error.
-func (c *Call) runProgram(ctx context.Context) error {
+func (c *Call) runProgram(ctx context.Context, name string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := &passer{cancel: cancel}
@@ -77,7 +85,7 @@ func (c *Call) runProgram(ctx context.Context) error {
 		log = slog.New(heldHandler{log.Handler(), held})
 	}
 	c.warnOfVariables()
-	manager, err := newManager(c.Config, log)
+	manager, err := c.runManager(name, log)
 	if err != nil {
 		return &codeError{exitExec, err}
 	}
@@ -95,6 +103,14 @@ func (c *Call) runProgram(ctx context.Context) error {
 		err = &codeError{exitExec, err}
 	}
 	return err
+}
+
+// runManager returns the manager of the box of a name, or of a new box if that is "".
+func (c *Call) runManager(name string, log *slog.Logger) (*sandbox.Manager, error) {
+	if name == "" {
+		return newManager(c.Config, log)
+	}
+	return c.keptManager(name, log)
 }
 
 func isCode(err error) bool {

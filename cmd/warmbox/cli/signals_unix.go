@@ -4,6 +4,7 @@ package cli
 
 import (
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 )
@@ -30,3 +31,6 @@ func catchSignals() (received chan os.Signal, stop func()) {
 
 // signalNumber returns the number of a signal.
 func signalNumber(s os.Signal) int { return int(s.(syscall.Signal)) }
+
+// detached gives a process a session of its own, so that no terminal's signal reaches it.
+func detached(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

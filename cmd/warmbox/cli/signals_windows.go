@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 )
@@ -18,3 +19,8 @@ func catchSignals() (received chan os.Signal, stop func()) {
 
 // signalNumber returns the number of a signal.
 func signalNumber(s os.Signal) int { return int(s.(syscall.Signal)) }
+
+// detached gives a process a group of its own, so that no console's signal reaches it.
+func detached(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
