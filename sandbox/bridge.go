@@ -12,7 +12,7 @@ import (
 const (
 	// bridgeWindow is how much output of each stream may be on its way to a writer: enough
 	// that the agent still reads while the writer writes.
-	bridgeWindow = 1 << 20
+	bridgeWindow = 4 << 20
 
 	// bridgeChunk is written and confirmed at once: a small part of the window.
 	bridgeChunk = 256 << 10

@@ -56,8 +56,12 @@ func newInput(c *conn, id wire.ID, exec string, tty bool, size int, ended <-chan
 // until it returns, beyond the end of the run; the caller of Exec must end it.
 func (in *input) feed(from io.Reader, end bool) {
 	defer in.release()
-	buf := make([]byte, wire.HeaderLen+stdinChunk)
-	for in.waitRoom(context.Background(), stdinChunk) == nil {
+	chunk := stdinChunk
+	if in.size > wire.StdinWindow {
+		chunk = wire.MaxPayload
+	}
+	buf := make([]byte, wire.HeaderLen+chunk)
+	for in.waitRoom(context.Background(), chunk) == nil {
 		n, err := from.Read(buf[wire.HeaderLen:])
 		if in.isOver() {
 			return

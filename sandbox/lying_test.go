@@ -55,14 +55,14 @@ var lies = map[string]liar{
 var windowLies = map[string]liar{
 	"output beyond the window": raw(func(run wire.ID) []byte {
 		b := started(run)
-		for range 17 {
+		for range 65 {
 			b = wire.Append(b, wire.Stdout, run, make([]byte, wire.MaxPayload))
 		}
 		return b
 	}),
 	"stderr beyond the window": raw(func(run wire.ID) []byte {
 		b := started(run)
-		for range 17 {
+		for range 65 {
 			b = wire.Append(b, wire.Stderr, run, make([]byte, wire.MaxPayload))
 		}
 		return b

@@ -20,10 +20,14 @@ type stdin struct {
 	mu      sync.Mutex
 	wake    *sync.Cond
 	pending []byte
-	size    int // of the window
-	window  int // number of bytes that the host may still send
-	stale   int // number of unconfirmed bytes that an earlier host sent
+	spare   []byte // of a run with a window: the buffer that becomes pending next
+	size    int    // of the window
+	window  int    // number of bytes that the host may still send
+	stale   int    // number of unconfirmed bytes that an earlier host sent
 	ended   bool
+
+	written int  // bytes, until the pipe is enlarged
+	wide    bool // it is
 }
 
 func newStdin(r *run, w *os.File, window int) *stdin {
@@ -81,15 +85,31 @@ func (s *stdin) copy() {
 		if p == nil {
 			return
 		}
-		for len(p) > 0 {
-			n := min(len(p), stdinPiece)
+		for rest := p; len(rest) > 0; {
+			n := min(len(rest), stdinPiece)
 			if !broken {
-				_, err := s.file.Write(p[:n])
+				_, err := s.file.Write(rest[:n])
 				broken = err != nil
 			}
 			s.confirm(n)
-			p = p[n:]
+			rest = rest[n:]
 		}
+		s.passed(p)
+	}
+}
+
+// passed counts input that was written. The pipe of a run that gets much is enlarged, and
+// its buffers are used again.
+func (s *stdin) passed(p []byte) {
+	if s.run.host == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spare = p[:0]
+	if s.written += len(p); !s.wide && s.written >= widenAfter {
+		s.wide = true
+		widen(s.file)
 	}
 }
 
@@ -107,7 +127,7 @@ func (s *stdin) next() []byte {
 		s.wake.Wait()
 	}
 	p := s.pending
-	s.pending = nil
+	s.pending, s.spare = s.spare, nil
 	return p
 }
 

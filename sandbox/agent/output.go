@@ -200,7 +200,11 @@ func (s *source) widen(n int) {
 	}
 	if s.passed += n; s.passed >= widenAfter {
 		s.wide = true
-		unix.FcntlInt(uintptr(s.fd), unix.F_SETPIPE_SZ, widePipe) // on failure the pipe stays as it is
+		size := widePipe
+		if s.window != nil {
+			size = bridgePipe
+		}
+		unix.FcntlInt(uintptr(s.fd), unix.F_SETPIPE_SZ, size) // on failure the pipe stays as it is
 	}
 }
 

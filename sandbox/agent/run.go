@@ -197,7 +197,6 @@ func (r *run) pipes(p *program, body wire.StartBody) error {
 		window := wire.StdinWindow
 		if body.Window > 0 {
 			window = body.Window
-			widen(ours)
 		}
 		r.stdin = newStdin(r, ours, window)
 	}

@@ -188,9 +188,14 @@ func (p *pump) owes() bool {
 	return false
 }
 
-// widen enlarges a pipe that may carry much, see widePipe.
+// bridgePipe is the capacity of a pipe of a run with a window, once it carries much: as
+// much as a process without privileges may ask for. Then a program, the agent and the host
+// wait less often for each other where processors are scarce. See widePipe.
+const bridgePipe = 1 << 20
+
+// widen enlarges a pipe.
 func widen(pipe *os.File) {
 	if raw, err := pipe.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, widePipe) }) // on failure the pipe stays as it is
+		raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, bridgePipe) }) // on failure the pipe stays as it is
 	}
 }

@@ -158,9 +158,9 @@ func testKilledUnread(t *testing.T, s *suite) {
 // What a program printed just before its end is delivered, also what exceeded the window
 // then and was in the pipe.
 func testBridgeEnd(t *testing.T, s *suite) {
-	const size = 1<<20 + 60<<10
+	const size = 4<<20 + 60<<10
 	out := newGate()
-	run := start(t, s.box, sandbox.Command{Cmd: "head -c 1110016 /dev/zero; echo $$ >&2; sleep 1000 <&- >&- 2>&- & exit 4", Stdout: out, Stderr: io.Discard})
+	run := start(t, s.box, sandbox.Command{Cmd: "head -c 4255744 /dev/zero; echo $$ >&2; sleep 1000 <&- >&- 2>&- & exit 4", Stdout: out, Stderr: io.Discard})
 	want(t, sh(t, s.box, "echo through"), 0, "through\n")
 	close(out.open)
 	if r := bridged(t, run); r.Code != 4 || out.size() != size || len(r.Leftover) != 1 {
