@@ -228,14 +228,15 @@ func runLie(t *testing.T, lie liar) (*sandbox.Box, sandbox.Exit) {
 // The agent's refusals become errors whose text is the host's.
 func TestRefusalsAreWordedByTheHost(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"step":"shell"}`:            "a named shell needs bash, and box ",
-		`{"step":"shell","errno":28}`: `cannot store the state of the shell "dev" in box `,
-		`{"step":"tty","errno":5}`:    "cannot make a terminal in box ",
-		`{"step":"tty","errno":28}`:   "no terminal is left on the machine",
-		`{"step":"exec","errno":11}`:  "as many processes as it may have",
-		`{"step":"<b>","errno":-1}`:   "error number -1",
-		`{"step":"dir","errno":20}`:   "not a directory",
-		`{"step":"pipe","errno":24}`:  "too many open files",
+		`{"step":"shell"}`:                                  "a named shell needs bash, and box ",
+		`{"step":"shell","errno":28}`:                       `cannot store the state of the shell "dev" in box `,
+		`{"step":"tty","errno":5}`:                          "cannot make a terminal in box ",
+		`{"step":"tty","errno":28}`:                         "no terminal is left on the machine",
+		`{"step":"exec","errno":11}`:                        "as many processes as it may have",
+		`{"step":"<b>","errno":-1}`:                         "error number -1",
+		`{"step":"dir","errno":20}`:                         "not a directory",
+		`{"step":"pipe","errno":24}`:                        "too many open files",
+		`{"step":"told","text":"all is well","hint":"<b>"}`: "cannot prepare a command in box ",
 	} {
 		m := boxtest.Manager(t, lyingLauncher{said(body, wire.Refused)}, sandbox.Spec{})
 		box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
