@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -100,7 +101,7 @@ func (s *shims) place(env []string) (err error) {
 		}
 	}
 	for _, base := range []string{"/dev/shm", tempDir(env), "/tmp", home} {
-		if base == "" || strings.ContainsAny(base, ":\n") || len(base) > 64 { // a socket's path is at most 107 bytes
+		if base == "" || strings.ContainsAny(base, ":\n") || len(base) > maxShimPath/2 {
 			continue
 		}
 		dir, failed := os.MkdirTemp(base, shimDirPrefix)
@@ -131,8 +132,15 @@ func (s *shims) fill(dir string) error {
 	if err := unix.Access(dir+shimProgram, unix.X_OK); err != nil {
 		return err
 	}
-	listen, err := listenPackets(dir + shimSocket)
+	// The name says nothing to a process that cannot read the directory. In a box it is in
+	// the box's own name space, and no file system shows a socket.
+	name := "@" + shimDirPrefix + rand.Text()
+	listen, err := listenPackets(name)
 	if err != nil {
+		return err
+	}
+	if err := os.Symlink(name, dir+shimSocket); err != nil {
+		listen.Close()
 		return err
 	}
 	if s.listen != nil {
@@ -168,11 +176,11 @@ func linkProgram(dir string) error {
 	return errors.Join(err, to.Close())
 }
 
-// listenPackets listens at a path for connections that keep packets apart.
-func listenPackets(path string) (*os.File, error) {
+// listenPackets listens at an abstract socket for connections that keep packets apart.
+func listenPackets(name string) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: name})
 	}
 	if err == nil {
 		err = unix.Listen(fd, shimBacklog)
@@ -181,7 +189,7 @@ func listenPackets(path string) (*os.File, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // link makes the links of the rules' names and removes all others. The caller holds the
@@ -190,6 +198,10 @@ func (s *shims) link() {
 	if s.dir == "" {
 		return
 	}
+	// Commands cannot write to it unless they take that right themselves.
+	os.Chmod(s.dir+shimBin, 0o700)
+	defer os.Chmod(s.dir, 0o500)
+	defer os.Chmod(s.dir+shimBin, 0o500)
 	var names []string
 	if s.rules != nil {
 		names = s.rules.All()
@@ -267,8 +279,9 @@ func (s *shims) remove() {
 // removeShims removes what the agent has made in a directory, and the directory unless
 // something else is in it. It follows no link: a command can have put one in its place.
 func removeShims(dir string) {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
+		unix.Fchmod(fd, 0o700)
 		unix.Unlinkat(fd, shimSocket[1:], 0)
 		unix.Unlinkat(fd, shimProgram[1:], 0)
 		unix.Unlinkat(fd, shimBin[1:], unix.AT_REMOVEDIR)

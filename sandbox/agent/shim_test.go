@@ -5,6 +5,7 @@ package agent_test
 import (
 	"bytes"
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -272,11 +273,7 @@ func TestShimWithoutAgentFails(t *testing.T) {
 
 	// Something else listens, and does not answer.
 	os.Remove(shims + "/socket")
-	l, err := net.Listen("unixpacket", shims+"/socket")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := listenForShims(t, shims)
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -336,11 +333,7 @@ func TestShimPassesAnyArguments(t *testing.T) {
 	if err = errors.Join(err, os.MkdirAll(dir+"/bin", 0o700), os.Symlink(path, dir+"/agent"), os.Symlink("../agent", dir+"/bin/sh")); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("unixpacket", dir+"/socket")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := listenForShims(t, dir)
 	var asked sync.Map // the arguments that the agent received, by the last
 	go func() {
 		for {
@@ -406,6 +399,17 @@ func TestShimPassesAnyArguments(t *testing.T) {
 	workers.Wait()
 }
 
+// listenForShims listens in place of the agent of a directory.
+func listenForShims(t *testing.T, dir string) net.Listener {
+	name := "@warmbox-test-" + crand.Text()
+	l, err := net.Listen("unixpacket", name)
+	if err = errors.Join(err, os.Symlink(name, dir+"/socket")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 type received struct {
 	args  []string
 	whole bool
@@ -466,7 +470,10 @@ func TestShimsComeFirst(t *testing.T) {
 func TestHostileShimRequests(t *testing.T) {
 	dir := t.TempDir()
 	h := shimHost(t, dir, wire.Shims{Names: []string{"cat"}})
-	socket := filepath.Join(filepath.Dir(h.dirOf()), "socket")
+	socket, err := os.Readlink(filepath.Join(filepath.Dir(h.dirOf()), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))

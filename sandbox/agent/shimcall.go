@@ -101,6 +101,9 @@ func beforeRuntime() {
 	if !c.recognize() {
 		return
 	}
+	// A process whose program cannot be read, as the agent's, shows no environment, by which
+	// the agent knows what run it belongs to.
+	sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0, 0)
 	c.lookUp()
 	c.ask()
 	c.admit()
@@ -303,12 +306,16 @@ func (c *call) ask() {
 	}
 	var addr unix.RawSockaddrUnix
 	addr.Family = unix.AF_UNIX
-	if len(c.dir)+len(shimSocket) >= len(addr.Path) {
+	if len(c.dir)+len(shimSocket) >= len(shimFile) {
 		c.fail("connect to the agent", "", int(unix.ENAMETOOLONG))
 	}
-	path := (*[len(addr.Path)]byte)(unsafe.Pointer(&addr.Path))
-	copy(path[copy(path[:], c.dir):], shimSocket)
-	if n := sys(unix.SYS_CONNECT, uintptr(c.conn), uintptr(unsafe.Pointer(&addr)), unsafe.Sizeof(addr), 0, 0, 0); n < 0 {
+	path := joinPath(&shimTargetBuf, c.dir, shimSocket[1:])
+	n := sys(unix.SYS_READLINKAT, at(), ptr(unsafe.StringData(path)), uintptr(unsafe.Pointer(&addr.Path)), uintptr(len(addr.Path)), 0, 0)
+	if n > 0 {
+		addr.Path[0] = 0 // in place of the @
+		n = sys(unix.SYS_CONNECT, uintptr(c.conn), uintptr(unsafe.Pointer(&addr)), unsafe.Offsetof(addr.Path)+uintptr(n), 0, 0, 0)
+	}
+	if n < 0 {
 		c.fail("connect to the agent", "", -n)
 	}
 	var cred unix.Ucred

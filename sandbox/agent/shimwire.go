@@ -18,9 +18,9 @@ import (
 // that: what a run called is then recorded before its shell goes on.
 
 const (
-	shimDirPrefix = "warmbox-shims-" // begins the name of the directory
-	shimBin       = "/bin"           // what PATH has: a link for each name
-	shimSocket    = "/socket"
+	shimDirPrefix = "warmbox-shims-"   // begins the name of the directory
+	shimBin       = "/bin"             // what PATH has: a link for each name
+	shimSocket    = "/socket"          // a link whose text is the name of the agent's abstract socket, after an @
 	shimProgram   = "/agent"           // the agent's program: a link to it, or a copy
 	shimTarget    = ".." + shimProgram // where the link of each name leads to
 

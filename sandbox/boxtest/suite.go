@@ -37,6 +37,7 @@ func Run(t *testing.T, launcher sandbox.Launcher, spec sandbox.Spec) {
 	for name, test := range map[string]func(*testing.T, *suite){
 		"output": testOutput, "exit": testExit, "input": testInput, "bridge": testBridge, "start": testStart, "trees": testTrees, "many": testMany,
 		"terminal": testTerminal, "live": testLive, "shells": testShells, "paths": testPaths,
+		"shims": testShims,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}

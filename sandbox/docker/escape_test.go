@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/boxtest"
+	"github.com/warmbox/warmbox/sandbox/boxtest/weekly"
 )
 
 // escapeChecks tries from inside what a box must refuse, and prints a line for each:
@@ -25,12 +28,42 @@ func TestNothingEscapes(t *testing.T) {
 		copyTestdata(t, escapeChecks, workspace)
 		b := launch(t, l, sandbox.Spec{Workspace: workspace})
 		out, code := sh(t, b, greet(t, b), "bash /workspace/"+escapeChecks)
-		failed := verdicts(out, "FAIL")
-		total := verdicts(out, "total")
-		if code != 0 || len(failed) > 0 || len(total) != 1 {
-			t.Errorf("exit %d, %v\n%s", code, total, strings.Join(failed, "\n"))
+		checkEscapes(t, out, code)
+	})
+}
+
+func checkEscapes(t *testing.T, out string, code int) {
+	t.Helper()
+	failed := verdicts(out, "FAIL")
+	total := verdicts(out, "total")
+	if code != 0 || len(failed) > 0 || len(total) != 1 {
+		t.Errorf("exit %d, %v\n%s", code, total, strings.Join(failed, "\n"))
+	}
+	t.Logf("%v; skipped:\n%s", total, strings.Join(verdicts(out, "skip"), "\n"))
+}
+
+// TestNothingEscapesWithShims runs the checks in a box whose programs have shims.
+func TestNothingEscapesWithShims(t *testing.T) {
+	weekly.Only(t)
+	eachTransport(t, func(t *testing.T, l *Launcher) {
+		workspace := t.TempDir()
+		makeWritable(workspace, 1000, 1000)
+		copyTestdata(t, escapeChecks, workspace)
+		m := boxtest.Manager(t, l, sandbox.Spec{Workspace: workspace, Shims: &sandbox.Shims{Names: boxtest.Shimmed}})
+		box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Logf("%v; skipped:\n%s", total, strings.Join(verdicts(out, "skip"), "\n"))
+		run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "command -v cat mount; bash /workspace/" + escapeChecks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-run.Done()
+		text, err := os.ReadFile(run.LogPath())
+		if err != nil || strings.Count(string(text), "/warmbox-shims-") < 2 {
+			t.Errorf("%v, %.300q", err, text)
+		}
+		checkEscapes(t, string(text), run.Exit().Code)
 	})
 }
 
