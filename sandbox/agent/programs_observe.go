@@ -4,6 +4,7 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -60,6 +61,10 @@ func (a *Agent) observe(p *programs) (o *observer, step string, err error) {
 	if o.calls == nil {
 		return nil, wire.AuditPlatform, unix.ENOSYS
 	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil || !letsProceed(unix.ByteSliceToString(name.Release[:])) {
+		return nil, wire.AuditFilter, unix.ENOSYS
+	}
 	if _, err := peek(unix.Getpid(), o.key.address(), make([]byte, 1)); err != nil {
 		return nil, wire.AuditMemory, err
 	}
@@ -79,6 +84,14 @@ func (a *Agent) observe(p *programs) (o *observer, step string, err error) {
 	o.serveNew()
 	go o.watchLooks()
 	return o, "", nil
+}
+
+// letsProceed reports whether a kernel of this release can let a reported call proceed, which
+// Linux 5.5 is the first to do. Older ones have the filter, and would leave the process waiting.
+func letsProceed(release string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return n == 2 && (major > 5 || major == 5 && minor >= 5)
 }
 
 // install installs the filter on the calling thread.

@@ -34,6 +34,18 @@ func (s *programSink) send(frame []byte) bool {
 	return true
 }
 
+// TestOldKernelsAreNotAsked: a kernel that cannot let a reported call proceed reports none.
+func TestOldKernelsAreNotAsked(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.5.0": true, "5.10.0-28-amd64": true, "6.18.44-fc-v669": true, "10.0": true,
+		"5.4.0-150-generic": false, "4.18.0-553.el8": false, "4.4.0": false, "": false, "x": false,
+	} {
+		if letsProceed(release) != want {
+			t.Errorf("%s: %v", release, !want)
+		}
+	}
+}
+
 // TestProgramRecordsAreNumbered: each record of a run has the next number, and largest records
 // fit a frame.
 func TestProgramRecordsAreNumbered(t *testing.T) {
