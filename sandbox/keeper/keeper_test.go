@@ -260,11 +260,12 @@ func TestViolationLosesTheClientOnly(t *testing.T) {
 	hello := wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{}`))
 	begin := wire.Append(bytes.Clone(hello), wire.Start, run, []byte(`{"cmd":"sleep 1000","window":65536,"stdin":true}`))
 	for name, stream := range map[string][]byte{
-		"no hello":         wire.Append(nil, wire.Ping, wire.ID{}, nil),
-		"no window":        wire.Append(bytes.Clone(hello), wire.Start, run, []byte(`{"cmd":"true"}`)),
-		"twice":            wire.Append(bytes.Clone(begin), wire.Start, run, []byte(`{"cmd":"true","window":65536}`)),
-		"persistent":       wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{"keepMillis":1000}`)),
-		"too much input":   wire.Append(wire.Append(bytes.Clone(begin), wire.Stdin, run, make([]byte, wire.MaxPayload)), wire.Stdin, run, make([]byte, wire.MaxPayload)),
+		"no hello":   wire.Append(nil, wire.Ping, wire.ID{}, nil),
+		"no window":  wire.Append(bytes.Clone(hello), wire.Start, run, []byte(`{"cmd":"true"}`)),
+		"twice":      wire.Append(bytes.Clone(begin), wire.Start, run, []byte(`{"cmd":"true","window":65536}`)),
+		"persistent": wire.Append(nil, wire.Hello, wire.ID{}, []byte(`{"keepMillis":1000}`)),
+		// More than the box takes of a program that reads nothing.
+		"too much input":   append(bytes.Clone(begin), bytes.Repeat(wire.Append(nil, wire.Stdin, run, make([]byte, wire.MaxPayload)), 100)...),
 		"taken too much":   wire.AppendTaken(bytes.Clone(begin), run, [2]uint32{1, 0}),
 		"signal 9":         wire.Append(bytes.Clone(begin), wire.Signal, run, []byte(`{"signal":9}`)),
 		"look":             wire.Append(bytes.Clone(hello), wire.Look, wire.ID{}, []byte(`{}`)),
