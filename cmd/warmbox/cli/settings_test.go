@@ -217,9 +217,14 @@ func TestFileRefusals(t *testing.T) {
 		"[commands]\nallow = \"ls\"\n":                         "line 2",
 		"commands.examples.ls = [\"ls\"]\n":                    `the examples of "ls": neither allow nor deny has this entry`,
 		"commands.allow = [\"ls\"]\ncommands.examples.ls = [\"ls; rm x\"]\n": `the examples of "ls": "ls; rm x" is denied: command not in whitelist: rm`,
-		"[exec\n":              "end table name",
-		"network = \"host\"\n": `"host" is not one of none, bridge`,
-		"#" + strings.Repeat("x", privatefile.MaxSize) + "": "more than 1m bytes",
+		"[shims]\ncommands = [\"bin/cat\"]\n":                                `"bin/cat" cannot be the name of a program with a shim`,
+		"[shims]\ndeny = {\".\" = \"no\"}\n":                                 `"." cannot be the name of a program with a shim`,
+		"[shims]\ndeny = {rm = \"a\\nb\"}\n":                                 "the sentence for rm must be one line",
+		"[shims]\ndeny = {rm = \"\"}\n":                                      "the sentence for rm must not be empty",
+		"[shims]\noutput_lines = -1\n":                                       "shims.output_lines in",
+		"[exec\n":                                                            "end table name",
+		"network = \"host\"\n":                                               `"host" is not one of none, bridge`,
+		"#" + strings.Repeat("x", privatefile.MaxSize) + "":                  "more than 1m bytes",
 	} {
 		clean(t)
 		file := writeConfig(t, text)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,24 +22,35 @@ func (c *Config) shims() *sandbox.Shims {
 
 // shimNames checks the names of programs with shims.
 func (c *Config) shimNames() error {
-	for _, name := range slices.Concat(c.Shims.Commands, slices.Sorted(maps.Keys(c.Shims.Deny))) {
-		if !sandbox.ShimName(name) {
-			return fmt.Errorf("%q cannot be the name of a program with a shim; a name is that of a file in PATH, without a directory, such as grep", name)
-		}
+	if err := validShims(c.Shims.Commands); err != nil {
+		return err
 	}
 	if s := c.shims(); s != nil && len(s.All()) > sandbox.MaxShims {
-		return fmt.Errorf("there are %d names, and the maximum is %d", len(s.All()), sandbox.MaxShims)
+		return fmt.Errorf("there are %d names with those of shims.deny, and the maximum is %d", len(s.All()), sandbox.MaxShims)
 	}
 	return nil
 }
 
-// shimDenials checks the sentences of denied programs.
+// shimDenials checks the names and the sentences of denied programs.
 func (c *Config) shimDenials() error {
-	for _, name := range slices.Sorted(maps.Keys(c.Shims.Deny)) {
+	names := slices.Sorted(maps.Keys(c.Shims.Deny))
+	if err := validShims(names); err != nil {
+		return err
+	}
+	for _, name := range names {
 		if text := c.Shims.Deny[name]; text == "" {
-			return errors.New("the sentence for " + name + " must not be empty; the model reads it in place of the program's output")
+			return fmt.Errorf("the sentence for %s must not be empty; the model reads it in place of the program's output", name)
 		} else if !sandbox.ShimText(text) {
 			return fmt.Errorf("the sentence for %s must be one line of at most %d bytes", name, sandbox.MaxShimText)
+		}
+	}
+	return nil
+}
+
+func validShims(names []string) error {
+	for _, name := range names {
+		if !sandbox.ShimName(name) {
+			return fmt.Errorf("%q cannot be the name of a program with a shim; a name is that of a file in PATH, without a directory, such as grep", name)
 		}
 	}
 	return nil
