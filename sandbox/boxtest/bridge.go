@@ -68,7 +68,7 @@ func bridged(t testing.TB, run *sandbox.Run) sandbox.Exit {
 
 // testBridgeBulk sends much through a program, in both directions at once.
 func testBridgeBulk(t *testing.T, s *suite) {
-	size := weekly.Or[int64](16<<20, 1<<30)
+	size := weekly.Or[int64](8<<20, 1<<30)
 	if s.isolated && !weekly.On() {
 		size = 64 << 20
 	}
