@@ -42,7 +42,7 @@ type host struct {
 	in     io.WriteCloser
 	r      *wire.Reader
 	cmd    *exec.Cmd
-	last   byte   // first byte of the last run's id
+	last   uint16 // the beginning of the last run's id
 	stderr string // standard error of the last run
 }
 
@@ -110,7 +110,7 @@ func (h *host) input(run wire.ID, text string) {
 func (h *host) run(body wire.StartBody) wire.ID {
 	h.t.Helper()
 	h.last++
-	id := wire.ID{max(h.last, 1)}
+	id := wire.ID{byte(h.last), byte(h.last >> 8)}
 	h.stderr = ""
 	h.sendJSON(wire.Start, id, body)
 	return id

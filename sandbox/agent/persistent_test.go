@@ -30,8 +30,8 @@ type persistentAgent struct {
 	cmd    *exec.Cmd
 	dir    string
 	keep   time.Duration
-	hosts  int  // number of hosts so far
-	runs   byte // first byte of the last run's id
+	hosts  int    // number of hosts so far
+	runs   uint16 // first byte of the last run's id
 }
 
 func keep(t testing.TB, d time.Duration) *persistentAgent {

@@ -51,7 +51,7 @@ func removeBuiltAgent() {
 
 // shimmed are the programs with shims in most tests.
 var shimmed = strings.Fields(`cat grep head tail wc ls sh bash dash env od sleep sort tr sed awk seq true false kill tee xargs dd yes
-	timeout find printf test [ nosuch nosuchprogram echo expr cut date stat chmod rm touch mkdir python3 nice setsid nohup`)
+	timeout find printf test [ nosuchprogram echo expr cut date stat chmod rm touch mkdir python3 nice setsid nohup`)
 
 // shimHost starts an agent with shims, with spare shells if it isolates runs as in a box.
 func shimHost(t testing.TB, dir string, rules wire.Shims) *host {
@@ -89,8 +89,9 @@ func (h *host) want(cmd, out, stderr string, code int) {
 var shimPaths = regexp.MustCompile(`/dev/shm/warmbox-shims-[0-9]+/bin(:|/)`)
 
 // shimDiffers matches commands that show that a program has a shim: the place where a shell
-// finds it.
-var shimDiffers = regexp.MustCompile(`\b(type|hash|which|command -v|PPID)\b|^ps |pstree`)
+// finds it, and the parent of the program. A program that signals the process that its caller
+// has become, and ends, has ended before its shim can pass the signal on.
+var shimDiffers = regexp.MustCompile(`\b(type|hash|which|command -v|PPID)\b|^ps |pstree|/proc/self/stat\b|env kill \$\$|bash -c .sh -c 'kill \$\$'`)
 
 // shimCommands use streams, signals and jobs in every way in which a program between a
 // caller and the real program could show.
