@@ -42,7 +42,7 @@ type Agent struct {
 	out      outbox
 	procs    *processes
 	spares   spares
-	programs *programs // nil if no host has asked for records of programs; set before any command
+	programs *programs
 	shims    shims
 }
 
@@ -57,6 +57,7 @@ func newAgent(hosts hostSource) (*Agent, error) {
 		shell: findShell(), domains: findDomains(), null: uintptr(null),
 		procs: newProcesses(), hosts: hosts,
 	}
+	a.programs = newPrograms(a.sendPrograms)
 	for _, pid := range a.children() {
 		a.procs.initial[pid] = true
 	}

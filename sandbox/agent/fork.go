@@ -39,7 +39,7 @@ func (a *Agent) fork(p *program) (pid int, err error) {
 		upid, errno = c.start()
 		runtimeAfterFork()
 	}
-	if a.programs != nil && a.programs.observer != nil {
+	if a.programs.observer != nil {
 		c.key = a.programs.observer.key
 		a.programs.observer.onThread(start)
 	} else {

@@ -88,6 +88,7 @@ func TestCountThatBecomesReadableReportsNoKill(t *testing.T) {
 func TestMemoryKillIsReportedByRunsOfItsTime(t *testing.T) {
 	g := newGroup(t, "memory.events", "oom_kill 4\n")
 	a := &Agent{procs: newProcesses()}
+	a.programs = newPrograms(a.sendPrograms)
 	a.memory.open(filepath.Dir(g.file))
 	var last byte
 	begin := func() *run {

@@ -33,12 +33,13 @@ const (
 )
 
 // programs queues records of the programs that processes execute, and sends them to the
-// host. A nil programs, of a host that did not ask for them, records nothing.
+// host. It records nothing until a host has asked for them.
 //
 // Only flush and settle wait for anything. A record that finds no room is dropped and counted.
 type programs struct {
 	send     func(frame []byte) bool // reports false if there is no host to receive it
 	observer *observer               // nil if the agent cannot see programs
+	asked    bool                    // a host has asked for them; like the two around it, set before any command
 	answer   wire.AuditedBody        // what the agent's Hello says
 
 	sending sync.Mutex // held while records are sent, so that they keep their order
@@ -68,16 +69,13 @@ type programRecord struct {
 }
 
 func newPrograms(send func([]byte) bool) *programs {
-	p := &programs{send: send, counts: map[wire.ID]*programCount{}}
+	p := &programs{send: send, muted: true, counts: map[wire.ID]*programCount{}}
 	p.timer = stopped(p.flush)
 	return p
 }
 
 // add records a program of a run. What the record names is bounded here.
 func (p *programs) add(run wire.ID, body wire.Program) {
-	if p == nil {
-		return
-	}
 	boundProgram(&body)
 	p.do(func() { p.enqueue(&programRecord{run: run, at: time.Now(), body: body}) })
 }
@@ -117,9 +115,7 @@ func (p *programs) enqueue(r *programRecord) {
 
 // mute says whether the host wants no records.
 func (p *programs) mute(yes bool) {
-	if p != nil {
-		p.do(func() { p.muted = yes })
-	}
+	p.do(func() { p.muted = yes })
 }
 
 // count returns the count of a run. The caller holds the lock.
@@ -140,7 +136,7 @@ func (p *programs) amend(r *programRecord, body wire.Program) {
 
 // begin records the shell of a run. The caller holds the lock of processes.
 func (p *programs) begin(r *run, argv []string) {
-	if p == nil || p.observer == nil {
+	if p.observer == nil {
 		return
 	}
 	body := wire.Program{Pid: r.pid, Parent: os.Getpid(), Path: argv[0], Args: slices.Clone(argv)}
@@ -150,16 +146,13 @@ func (p *programs) begin(r *run, argv []string) {
 
 // reaped records how the shell of a run ended.
 func (p *programs) reaped(pid int, status syscall.WaitStatus) {
-	if p != nil && p.observer != nil {
+	if p.observer != nil {
 		p.do(func() { p.observer.table.reaped(p, pid, status) })
 	}
 }
 
 // forget forgets a run that is over.
 func (p *programs) forget(run wire.ID) {
-	if p == nil {
-		return
-	}
 	p.do(func() {
 		delete(p.counts, run)
 		if p.observer != nil {
@@ -173,7 +166,9 @@ func (p *programs) flush() { p.sendAll(false) }
 
 // settle sends all that is queued, for a run whose end is about to be reported.
 func (p *programs) settle() {
-	if p != nil {
+	unused := false
+	p.do(func() { unused = p.muted && len(p.queue) == 0 })
+	if !unused {
 		p.sendAll(true)
 	}
 }
@@ -309,8 +304,9 @@ func (a *Agent) auditPrograms(hello wire.HelloBody) *wire.AuditedBody {
 	if !hello.AuditPrograms {
 		return nil
 	}
-	if a.programs == nil {
-		p := newPrograms(a.sendPrograms)
+	p := a.programs
+	if !p.asked {
+		p.asked = true
 		if hello.Resume { // processes may run that have no filter
 			p.answer.Step = wire.AuditLate
 		} else if o, step, err := a.observe(p); err != nil {
@@ -319,9 +315,8 @@ func (a *Agent) auditPrograms(hello wire.HelloBody) *wire.AuditedBody {
 		} else {
 			p.observer, p.answer.On = o, true
 		}
-		a.programs = p
 	}
-	return &a.programs.answer
+	return &p.answer
 }
 
 // sendPrograms sends records to the host, if one is attached.

@@ -139,10 +139,10 @@ func TestProgramsOfARun(t *testing.T) {
 	a := startAudited(t)
 	for _, c := range []struct{ cmd, want string }{
 		{`true`, ``},
-		{`ls / >/dev/null; sh -c 'exit 3'; /bin/echo hi | cat; :`, `LS ["ls" "/"] = 0
+		{`ls / >/dev/null; sh -c 'exit 3'; /bin/echo hi >/dev/null; cat /dev/null; :`, `LS ["ls" "/"] = 0
 SH ["sh" "-c" "exit 3"] = 3
 /bin/echo ["/bin/echo" "hi"] = 0
-CAT ["cat"] = 0
+CAT ["cat" "/dev/null"] = 0
 `},
 		{`PATH=/no:/nor:$PATH env cat /dev/null`, `ENV ["env" "cat" "/dev/null"]
 CAT ["cat" "/dev/null"] = 0

@@ -51,6 +51,7 @@ func TestOldKernelsAreNotAsked(t *testing.T) {
 func TestProgramRecordsAreNumbered(t *testing.T) {
 	sink := &programSink{t: t}
 	p := newPrograms(sink.send)
+	p.mute(false)
 	one, two := wire.ID{1}, wire.ID{2}
 	large := strings.Repeat("\x01", 2*wire.MaxProgramText)
 	for i := range 60 {
@@ -77,6 +78,7 @@ func TestProgramRecordsAreNumbered(t *testing.T) {
 func TestProgramRecordsWithoutHostAreBounded(t *testing.T) {
 	sink := &programSink{t: t, away: true}
 	p := newPrograms(sink.send)
+	p.mute(false)
 	const all = 50_000
 	for i := range all {
 		p.add(wire.ID{1}, wire.Program{Pid: i, Path: fmt.Sprint(i)})

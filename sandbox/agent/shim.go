@@ -62,9 +62,6 @@ func (a *Agent) setShims(rules *wire.Shims) error {
 		if err := rules.Check(); err != nil {
 			return err
 		}
-		if rules.Records && a.programs == nil {
-			a.programs = newPrograms(a.sendPrograms)
-		}
 		if rules.Records {
 			a.programs.mute(false)
 		}
