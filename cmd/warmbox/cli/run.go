@@ -47,8 +47,8 @@ func runCommand() Command {
 		Long: "Runs a program in a box of its own: an MCP server, an ACP agent, a language server. Its standard input, output\n" +
 			"and error are those of warmbox, byte for byte: nothing in them is masked, logged or shortened. The arguments are\n" +
 			"a program and its arguments; for a shell command line, run sh -c.\n\n" +
-			"  warmbox run --workspace . -- node server.js\n" +
-			"  claude mcp add files -- warmbox run --workspace . -- npx some-mcp-server\n\n" +
+			"  warmbox run --workspace . -- python3 server.py\n" +
+			"  claude mcp add files -- warmbox run --image node:22 --network bridge -- npx -y some-mcp-server\n\n" +
 			"With --box NAME the programs of several calls share a persistent box: it stays when they end, with its files\n" +
 			"outside the workspace, for as long as keep_for says. A process in the background holds it meanwhile. A program\n" +
 			"ends with its own call, and no other does.\n\n" +
@@ -63,7 +63,7 @@ func runCommand() Command {
 		},
 		Run: func(ctx context.Context, c *Call) error {
 			if len(c.Args) == 0 {
-				return Usagef("run needs a program after its flags, as in: warmbox run -- node server.js")
+				return Usagef("run needs a program after its flags, as in: warmbox run -- python3 server.py")
 			}
 			return c.runProgram(ctx, box)
 		},
