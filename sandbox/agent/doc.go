@@ -65,4 +65,7 @@
 //   - persistent.go, ring.go: output and runs for the next host of a persistent box
 //   - harden.go, handler_*.s, domain.go, limits.go: protection from commands
 //   - memory.go: kills for want of memory; files.go: the answer to a Look
+//   - window.go: the windows of output that the host passes on
+//   - programs.go, programs_*.go: records of the programs that processes execute
+//   - shimentry_*.s, shimcall.go: a shim; shim.go, shimwire.go: the agent's side of shims
 package agent
