@@ -34,7 +34,7 @@ const (
 
 // shims puts shims in front of programs: a directory that is first in the PATH of every
 // command has a link to the agent's program for each name. Executed by such a link the
-// program is a shim (see call), which asks the agent at a socket in the directory.
+// program is a shim (see call). It asks the agent at a socket, whose name another link has.
 //
 // Commands have the agent's user id. They can call programs by their paths, leave the
 // directory out of PATH, and change it, so shims are no boundary. The agent opens, executes
@@ -51,7 +51,8 @@ type shims struct {
 }
 
 // setShims sets up the shims that a Hello asks for, and puts their directory into the
-// environment of all runs. It returns the errno because of which there are none.
+// environment of all runs. An error is a violation of the rules, or has the errno because of which
+// there are none.
 func (a *Agent) setShims(rules *wire.Shims) error {
 	s := &a.shims
 	s.agent = a
@@ -61,9 +62,6 @@ func (a *Agent) setShims(rules *wire.Shims) error {
 	if rules != nil {
 		if err := rules.Check(); err != nil {
 			return err
-		}
-		if rules.Records {
-			a.programs.mute(false)
 		}
 	}
 	var env []string

@@ -17,8 +17,9 @@ var Shimmed = strings.Fields(`[ awk base64 basename bash cat chmod chown cmp cp 
 // with the programs in detail.
 func testShims(t *testing.T, s *suite) {
 	spec := s.manager.Defaults
+	spec.AuditPrograms = true
 	spec.Shims = &sandbox.Shims{
-		Names: Shimmed, Deny: map[string]string{"touch": "Use the tool for files."}, OutputBytes: 4000, OutputLines: 200, Records: true,
+		Names: Shimmed, Deny: map[string]string{"touch": "Use the tool for files."}, OutputBytes: 4000, OutputLines: 200,
 	}
 	m := Manager(t, s.manager.Launcher, spec)
 	box, _, err := m.Start(t.Context(), sandbox.Owner{Principal: "boxtest"}, sandbox.Request{})

@@ -22,7 +22,6 @@ type Shims struct {
 	TimeoutMillis int64             `json:"timeoutMillis,omitempty"` // of each call; 0: none
 	OutputBytes   int64             `json:"outputBytes,omitempty"`   // how much a call prints to the run's own output; 0: no limit
 	OutputLines   int64             `json:"outputLines,omitempty"`   // likewise
-	Records       bool              `json:"records,omitempty"`       // send a record of each call, in Programs
 }
 
 // All returns the names, and those of Deny that are not among them.
