@@ -653,15 +653,12 @@ func (c *call) hear() {
 			return
 		}
 		if wait := syscall.WaitStatus(status); wait.Stopped() {
-			c.stop(wait.StopSignal())
+			c.suffer(wait.StopSignal()) // for the shell that waits for the shim
 		} else {
 			c.status, c.child = status, 0
 		}
 	}
 }
-
-// stop stops the shim as the program was stopped, for the shell that waits for it.
-func (c *call) stop(sig syscall.Signal) { c.suffer(sig) }
 
 // suffer has a signal do to the shim what it does to a program that does not expect it.
 func (c *call) suffer(sig syscall.Signal) {
