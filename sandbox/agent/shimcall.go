@@ -93,6 +93,8 @@ var (
 )
 
 // beforeRuntime is a whole shim, or returns if this process is to be an agent.
+//
+//lint:ignore U1000 the program's entry calls it, which is assembly
 func beforeRuntime() {
 	var c call
 	c.argc = *(*int)(startStack)

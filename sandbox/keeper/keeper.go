@@ -148,7 +148,7 @@ func (k *Keeper) serve(ctx context.Context, conn net.Conn) {
 		return
 	}
 	s := newSession(k, conn)
-	if err := s.serve(); err != nil && err != io.EOF && ctx.Err() == nil {
+	if err := s.serve(); err != io.EOF && ctx.Err() == nil {
 		k.logger().Warn("client lost", "err", err)
 	}
 	s.end()

@@ -33,7 +33,7 @@ func newSession(k *Keeper, conn net.Conn) *session {
 	return &session{keeper: k, conn: conn, ctx: ctx, cancel: cancel, runs: map[wire.ID]*program{}}
 }
 
-// serve reads frames until the connection ends.
+// serve reads frames until the connection ends. Its error is io.EOF if the client ended it.
 func (s *session) serve() error {
 	r := wire.NewReader(s.conn, wire.FromHost)
 	f, err := r.Read()
