@@ -26,8 +26,10 @@ import (
 // Set by the entry.
 var (
 	startStack unsafe.Pointer // argc, and what the kernel put behind it; nil: another entry
-	startG     [512]byte      // the goroutine that there is before the runtime: all zero
-	startTLS   [2]uintptr
+	//lint:ignore U1000 the program's entry uses it, which is assembly
+	startG [512]byte // the goroutine that there is before the runtime: all zero
+	//lint:ignore U1000 likewise
+	startTLS [2]uintptr
 )
 
 // Exit codes of a shim itself. The others are the program's.
