@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/warmbox/warmbox/sandbox"
@@ -155,11 +156,8 @@ func (s *session) sendJSON(kind wire.Kind, run wire.ID, body any) error {
 func variables(env []string) map[string]string {
 	list := map[string]string{}
 	for _, v := range env {
-		for i := range len(v) {
-			if v[i] == '=' {
-				list[v[:i]] = v[i+1:]
-				break
-			}
+		if name, value, ok := strings.Cut(v, "="); ok {
+			list[name] = value
 		}
 	}
 	return list
