@@ -29,5 +29,5 @@ func checkShims(answer wire.HelloBody) error {
 	if answer.NoShims == 0 {
 		return nil
 	}
-	return fmt.Errorf("the agent cannot make the directory of the shims in /dev/shm, TMPDIR, /tmp or HOME of the box: %w; one of them must be writable, and executable on the process backend; or remove the setting shims.commands", syscall.Errno(answer.NoShims))
+	return fmt.Errorf("the agent cannot make the directory of the shims in /dev/shm, TMPDIR, /tmp or HOME of the box: %w; one of them must be writable, and executable on the process backend; or remove the section [shims]", syscall.Errno(answer.NoShims))
 }
