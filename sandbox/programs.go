@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,8 @@ type Program struct {
 	Unsure      bool          // it is not known whether the call succeeded
 	Shim        bool          // a call of a shim
 	Exit        *int          // the exit code, if the process ended by itself and the agent saw it
+
+	number int64 // from 1, in the order in which the calls began
 }
 
 // A programLine is what is stored of a record of a program. Its meaning is wire.Program's.
@@ -283,7 +286,6 @@ func (m *Manager) unrecorded(owner Owner, record Record) string {
 // read reads the lines of a file. A later line may amend an earlier one.
 func (p *Programs) read(lines *bufio.Reader) {
 	byNumber, highest := map[int64]int{}, int64(0)
-	var numbers []int64
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
@@ -303,29 +305,14 @@ func (p *Programs) read(lines *bufio.Reader) {
 		case l.End:
 		case !known:
 			byNumber[l.Seq] = len(p.List)
-			numbers = append(numbers, l.Seq)
 			p.List = append(p.List, Program{
-				At: time.Duration(l.At) * time.Microsecond, Pid: l.Pid, Parent: l.Parent, Path: l.Path, Args: l.Args, More: l.More,
+				number: l.Seq, At: time.Duration(l.At) * time.Microsecond, Pid: l.Pid, Parent: l.Parent, Path: l.Path, Args: l.Args, More: l.More,
 				Cut: l.Cut, Unread: l.Unread, Failed: l.Failed, Unsure: l.Unsure, Shim: l.Shim, Exit: l.Exit,
 			})
 		}
 	}
 	p.Missing = highest - int64(len(p.List))
-	p.sort(numbers)
-}
-
-// sort puts the list into the order of the numbers.
-func (p *Programs) sort(numbers []int64) {
-	order := make([]int, len(numbers))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(numbers[a] - numbers[b]) })
-	sorted := make([]Program, len(order))
-	for i, from := range order {
-		sorted[i] = p.List[from]
-	}
-	p.List = sorted
+	slices.SortFunc(p.List, func(a, b Program) int { return cmp.Compare(a.number, b.number) })
 }
 
 // mask masks the secrets of the list.

@@ -83,12 +83,10 @@ func (s *Set) logPrograms(ctx context.Context, owner sandbox.Owner, a *logsArgs)
 
 // programs reads the programs of a command.
 func (s *Set) programs(owner sandbox.Owner, a *logsArgs) (r programsResult, err error) {
-	var match *regexp.Regexp
 	q, err := a.query()
 	if err != nil {
 		return r, err
 	}
-	match = q.Match
 	p, err := s.Manager.Programs(owner, clip(a.execID))
 	if err != nil {
 		return r, err
@@ -106,7 +104,7 @@ func (s *Set) programs(owner sandbox.Owner, a *logsArgs) (r programsResult, err 
 		r.Hint = "With fromLine, tail or grep, logs lists them one by one."
 		return r, nil
 	}
-	r.list(p.List, a, match, q.Bytes)
+	r.list(p.List, a, q.Match, q.Bytes)
 	return r, nil
 }
 
