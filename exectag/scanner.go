@@ -1,10 +1,10 @@
 // Package exectag finds <exec COMMAND> tags in the text of a language model, and renders the
 // results that are written after them.
 //
-// The tags and the forms of results are those of the guide of the exec tag, which loops without
-// MCP use. The package runs nothing and knows no box. Its caller runs the commands, and must
-// have masked the secrets and converted the bytes of a box to inert text (package excerpt)
-// before it renders a result. A rendered result has no live tag, neither for the Scanner nor for
+// The tags and the forms of results are those of llm-runtime's command execution guide, here
+// "the guide", which loops without MCP use. The package runs nothing and knows no box. Its
+// caller runs the commands, and must have masked the secrets and converted the bytes of a box
+// to inert text (package excerpt) before it renders a result. A rendered result has no live tag, neither for the Scanner nor for
 // a program that looks for the guide's tags, and no line within it looks like its frame.
 package exectag
 
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// MaxTag is the maximum size of a tag in bytes. A longer one is text.
-const MaxTag = 1<<20 + 64
+// maxTag is the maximum size of a tag in bytes. A longer one is text.
+const maxTag = 1<<20 + 64
 
 // A Piece is a part of the text. The texts of all pieces together are the text.
 type Piece struct {
@@ -190,7 +190,7 @@ func (s *Scanner) inTag(c byte) {
 		}
 		s.abandon()
 		s.next(c)
-	case len(t.text) >= MaxTag:
+	case len(t.text) >= maxTag:
 		s.abandon()
 		s.line.dead = true
 		s.next(c)

@@ -70,7 +70,7 @@ func TestLiveTags(t *testing.T) {
 		"nested in quotes":   {"<exec echo '<exec a>' > <exec b>", []string{"b"}},
 		"escaped":            {`\<exec a> \\<exec b>`, []string{"b"}},
 		"doubled":            {"<<exec a>", nil},
-		"too long":           {"<exec " + strings.Repeat("a", MaxTag) + "> <exec b>\n<exec c>", []string{"c"}},
+		"too long":           {"<exec " + strings.Repeat("a", maxTag) + "> <exec b>\n<exec c>", []string{"c"}},
 		"long":               {"<exec " + strings.Repeat("a", 1<<20) + ">", []string{strings.Repeat("a", 1<<20)}},
 
 		// The end of a tag.
