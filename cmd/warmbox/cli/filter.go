@@ -35,7 +35,7 @@ func filterCommand() Command {
 			"run because there was no box (DOCKER_UNAVAILABLE), or if a signal ended it before the end of the text.\n\n" +
 			"The settings of --guide:\n\n" + guideSettings(),
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&guide, "guide", false, "use the defaults of the guide of the exec tag, as listed above, instead of the configured ones; other flags override them")
+			fs.BoolVar(&guide, "guide", false, "use the defaults of llm-runtime's command execution guide, as listed above, instead of the configured ones; other flags override them")
 			fs.BoolVar(&textOnly, "text-only", false, "write only the results, as text, without the model's own text: what a loop adds to its conversation; no output means that no tag is left")
 			fs.BoolVar(&asJSON, "json", false, "write an object of JSON a line: of the kind text, result or error")
 		},
@@ -55,7 +55,8 @@ func filterCommand() Command {
 	}
 }
 
-// guideValues are the defaults of the guide, by the key of the setting.
+// guideValues are the defaults of llm-runtime's command execution guide, by the key of the
+// setting.
 var guideValues = map[string]string{
 	"exec.timeout": "30s", "exec.memory": "512m", "exec.cpu": "2",
 	"network": "none", "workspace": ".", "workspace_mode": "ro",
