@@ -94,9 +94,9 @@ func execFilter(all []auditCalls, key execKey) []unix.SockFilter {
 	return append(f, result(unix.SECCOMP_RET_ALLOW))
 }
 
-// listen installs a filter on the calling thread and returns the descriptor of its reports.
-// The thread's children inherit the filter. The thread must be locked to the goroutine.
-func listen(filter []unix.SockFilter) (fd int, err error) {
+// installFilter installs a filter on the calling thread and returns the descriptor of its
+// reports. The thread's children inherit the filter. The thread must be locked to the goroutine.
+func installFilter(filter []unix.SockFilter) (fd int, err error) {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	// A wait for the agent is not interrupted by signals, which would make the kernel report
 	// a call twice. Before Linux 5.19 it is.
@@ -124,8 +124,8 @@ type notification struct {
 	args  [6]uint64
 }
 
-// answer is the kernel's struct seccomp_notif_resp.
-type answer struct {
+// response is the kernel's struct seccomp_notif_resp.
+type response struct {
 	id    uint64
 	value int64
 	err   int32
@@ -144,7 +144,7 @@ func (n *notification) receive(listener int) error {
 
 // proceed lets a call proceed. It reports false if the call does not wait any more.
 func proceed(listener int, id uint64) bool {
-	a := answer{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	a := response{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&a)))
 	return errno == 0
 }

@@ -99,7 +99,7 @@ func (o *observer) install() (step string, err error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return wire.AuditPrivs, err
 	}
-	if o.listener, err = listen(execFilter(o.calls, o.key)); err != nil {
+	if o.listener, err = installFilter(execFilter(o.calls, o.key)); err != nil {
 		return wire.AuditFilter, err
 	}
 	// Since Linux 6.6 the two threads can take turns on one processor.

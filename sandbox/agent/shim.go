@@ -34,7 +34,7 @@ const (
 
 // shims puts shims in front of programs: a directory that is first in the PATH of every
 // command has a link to the agent's program for each name. Executed by such a link the
-// program is a shim (see call). It asks the agent at a socket, whose name another link has.
+// program is a shim, see there. It asks the agent at a socket, whose name another link has.
 //
 // Commands have the agent's user id. They can call programs by their paths, leave the
 // directory out of PATH, and change it, so shims are no boundary. The agent opens, executes

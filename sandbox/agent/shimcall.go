@@ -54,8 +54,8 @@ const (
 // truncated is the line that stands for output above the limit.
 const truncated = "...[truncated]\n"
 
-// call is one call of a shim.
-type call struct {
+// A shim is one call of a program that has a shim.
+type shim struct {
 	argc       int
 	argv       unsafe.Pointer // a list of pointers, with a nil at its end; envp follows
 	envp       unsafe.Pointer
@@ -84,7 +84,7 @@ type call struct {
 var (
 	shimFile     [maxShimPath]byte // the program
 	shimUnusable [maxShimPath]byte
-	shimLink     [maxShimPath]byte // call.link, if that is not the kernel's own text
+	shimLink     [maxShimPath]byte // shim.link, if that is not the kernel's own text
 	shimDirBuf   [maxShimPath]byte
 
 	shimTargetBuf [maxShimPath]byte
@@ -98,7 +98,7 @@ var (
 //
 //lint:ignore U1000 the program's entry calls it, which is assembly
 func beforeRuntime() {
-	var c call
+	var c shim
 	c.argc = *(*int)(startStack)
 	c.argv = unsafe.Add(startStack, 8)
 	c.envp = unsafe.Add(c.argv, 8*(c.argc+1))
@@ -153,7 +153,7 @@ func at() uintptr { n := unix.AT_FDCWD; return uintptr(n) }
 // decides, which callers cannot choose like argv[0]. It can be a link to the shim's own
 // link, as in an environment of Python; and of a script that names a shim as its
 // interpreter, argv[0] is the shim.
-func (c *call) recognize() (ok bool) {
+func (c *shim) recognize() (ok bool) {
 	const atExecfn = 31
 	n := 0
 	for word(c.envp, n) != nil {
@@ -193,7 +193,7 @@ func readLink(path string) string {
 
 // aside recognizes a shim whose path names the directory otherwise, by a link to it: the
 // socket is beside the directory in any case.
-func (c *call) aside() bool {
+func (c *shim) aside() bool {
 	i := strings.LastIndexByte(c.link, '/')
 	if c.name = c.link[i+1:]; c.name == "" || i < 0 || i+len("/..") >= len(shimLink) {
 		return false
@@ -206,7 +206,7 @@ func (c *call) aside() bool {
 
 // from returns the shim of an absolute path. The path is copied, since its buffer is used
 // again.
-func (c *call) from(path string) (dir, name string, ok bool) {
+func (c *shim) from(path string) (dir, name string, ok bool) {
 	if len(path) == 0 || path[0] != '/' || len(path) >= len(shimLink) {
 		return "", "", false
 	}
@@ -219,7 +219,7 @@ func (c *call) from(path string) (dir, name string, ok bool) {
 }
 
 // env returns the value of a variable, whose name ends in "=".
-func (c *call) env(name string) (value string, ok bool) {
+func (c *shim) env(name string) (value string, ok bool) {
 	for i := 0; word(c.envp, i) != nil; i++ {
 		if v := text(word(c.envp, i)); strings.HasPrefix(v, name) {
 			return v[len(name):], true
@@ -231,7 +231,7 @@ func (c *call) env(name string) (value string, ok bool) {
 // lookUp finds the real program as a shell would, in all directories of PATH but those of
 // shims. The shim looks and not the agent: it sees the files as the caller does, and a
 // directory that does not answer stops no other call.
-func (c *call) lookUp() {
+func (c *shim) lookUp() {
 	var self, st unix.Stat_t
 	if c.stat(c.link, &self) != 0 {
 		c.fail("find itself at ", c.link, 0)
@@ -293,12 +293,12 @@ func joinPath(buf *[maxShimPath]byte, dir, name string) string {
 }
 
 // stat is stat(2) of a path with a NUL behind it. It returns the negated errno.
-func (c *call) stat(path string, st *unix.Stat_t) int {
+func (c *shim) stat(path string, st *unix.Stat_t) int {
 	return sys(unix.SYS_NEWFSTATAT, at(), ptr(unsafe.StringData(path)), uintptr(unsafe.Pointer(st)), 0, 0, 0)
 }
 
 // ask sends the request and receives the answer.
-func (c *call) ask() {
+func (c *shim) ask() {
 	c.inspect()
 	c.conn = high(sys(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0, 0, 0, 0))
 	if c.conn < 0 {
@@ -343,7 +343,7 @@ func high(fd int) int {
 }
 
 // inspect looks at the three streams, before the shim opens anything.
-func (c *call) inspect() {
+func (c *shim) inspect() {
 	for i := range c.streams {
 		var st unix.Stat_t
 		if sys(unix.SYS_FSTAT, uintptr(i), uintptr(unsafe.Pointer(&st)), 0, 0, 0, 0) == 0 {
@@ -354,7 +354,7 @@ func (c *call) inspect() {
 }
 
 // send sends the request as one packet. The arguments are one piece of memory.
-func (c *call) send() {
+func (c *shim) send() {
 	r := shimRequest{Magic: shimMagic, Args: uint32(c.argc), Name: uint32(len(c.name)), Program: uint32(len(c.program)), Streams: c.streams}
 	var args *byte
 	if c.argc > 0 {
@@ -380,7 +380,7 @@ func (c *call) send() {
 }
 
 // receive receives the answer.
-func (c *call) receive() {
+func (c *shim) receive() {
 	n := sys(unix.SYS_RECVFROM, uintptr(c.conn), ptr(&shimReply[0]), uintptr(len(shimReply)), 0, 0, 0)
 	const header = int(unsafe.Sizeof(shimAnswer{}))
 	if n < 0 {
@@ -393,7 +393,7 @@ func (c *call) receive() {
 }
 
 // admit ends the shim if no program is to be started.
-func (c *call) admit() {
+func (c *shim) admit() {
 	const header = int(unsafe.Sizeof(shimAnswer{}))
 	switch {
 	case c.answer.Verdict == shimDeny:
@@ -413,7 +413,7 @@ func (c *call) admit() {
 
 // start starts the program. From here on no signal ends the shim, which the program
 // inherits nothing of.
-func (c *call) start() {
+func (c *shim) start() {
 	c.out, c.signals, c.deadline = never, never, never
 	write := never
 	if c.answer.Bytes > 0 || c.answer.Lines > 0 {
@@ -455,7 +455,7 @@ func (c *call) start() {
 const sigIgnore = 1
 
 // become makes the child the program.
-func (c *call) become(parent, write int) {
+func (c *shim) become(parent, write int) {
 	if write != never {
 		sys(unix.SYS_DUP3, uintptr(write), 1, 0, 0, 0, 0)
 		if c.merged {
@@ -489,7 +489,7 @@ func (c *call) become(parent, write int) {
 
 // conceal replaces what names the shim in the arguments and the environment of the
 // program: argv[0], if the shim was called by its path, and the variable _ of bash.
-func (c *call) conceal() {
+func (c *shim) conceal() {
 	if c.argc > 0 && text(word(c.argv, 0)) == c.link {
 		*(**byte)(c.argv) = unsafe.StringData(c.program)
 	}
@@ -505,7 +505,7 @@ func (c *call) conceal() {
 
 // script runs a program that is a script without an interpreter, like execvp. It returns
 // the negated errno.
-func (c *call) script() int {
+func (c *shim) script() int {
 	// The list of arguments has the variables behind it, which move with the last argument.
 	const shell = "/bin/sh\x00"
 	list := unsafe.Add(c.argv, -8) // argc, which nothing reads any more
@@ -519,7 +519,7 @@ func (c *call) script() int {
 
 // closeRest closes the caller's descriptors in the shim: whoever reads or writes at their
 // other ends waits for the program alone.
-func (c *call) closeRest() {
+func (c *shim) closeRest() {
 	keep := [5]int{c.conn, c.signals, c.out, never, never}
 	if c.out != never {
 		keep[3] = 1
@@ -561,7 +561,7 @@ func closeRange(first, last int) {
 }
 
 // serve waits for the end of the program. Meanwhile it passes on output and signals.
-func (c *call) serve() {
+func (c *shim) serve() {
 	for c.child != 0 {
 		files := [2]unix.PollFd{{Fd: int32(c.signals), Events: unix.POLLIN}, {Fd: int32(c.out), Events: unix.POLLIN}} // a negative one is ignored
 		c.poll(&files)
@@ -578,7 +578,7 @@ func (c *call) serve() {
 
 // finish passes on what the program has printed before its end. Processes that it has left
 // behind can print for ever, and have another process for that.
-func (c *call) finish() {
+func (c *shim) finish() {
 	if c.out == never {
 		return
 	}
@@ -595,7 +595,7 @@ func (c *call) finish() {
 	}
 }
 
-func (c *call) poll(files *[2]unix.PollFd) {
+func (c *shim) poll(files *[2]unix.PollFd) {
 	var limit unix.Timespec
 	var at *unix.Timespec
 	if c.deadline != never {
@@ -614,7 +614,7 @@ func now() int64 {
 }
 
 // checkTime ends a program that is at its time limit.
-func (c *call) checkTime() {
+func (c *shim) checkTime() {
 	if c.child == 0 || c.deadline == never || now() < c.deadline {
 		return
 	}
@@ -627,14 +627,14 @@ func (c *call) checkTime() {
 	c.timedOut, c.deadline = true, now()+shimGrace
 }
 
-func (c *call) kill(pid int, sig syscall.Signal) int {
+func (c *shim) kill(pid int, sig syscall.Signal) int {
 	return sys(unix.SYS_KILL, uintptr(pid), uintptr(sig), 0, 0, 0, 0)
 }
 
 // hear reads signals. One that a process sent to the shim is passed on: the sender knows
 // only the shim. What the terminal sends goes to the whole process group, and the agent
 // signals every process itself.
-func (c *call) hear() {
+func (c *shim) hear() {
 	for {
 		n := sys(unix.SYS_READ, uintptr(c.signals), ptr(&shimInfo[0]), uintptr(len(shimInfo)), 0, 0, 0)
 		if n < len(shimInfo) {
@@ -665,7 +665,7 @@ func (c *call) hear() {
 }
 
 // suffer has a signal do to the shim what it does to a program that does not expect it.
-func (c *call) suffer(sig syscall.Signal) {
+func (c *shim) suffer(sig syscall.Signal) {
 	var byDefault sigaction
 	rtSigaction(sig, &byDefault, nil)
 	all := ^uint64(0)
@@ -678,7 +678,7 @@ func (c *call) suffer(sig syscall.Signal) {
 // pass passes on what the program has printed, as far as the limit goes. What is above it
 // is read and dropped, so that the program ends as it would: one that changes something
 // must not be ended half way. It returns how many bytes it has read; none if there are none now.
-func (c *call) pass() int {
+func (c *shim) pass() int {
 	n := sys(unix.SYS_READ, uintptr(c.out), ptr(&shimOut[0]), uintptr(len(shimOut)), 0, 0, 0)
 	if n == -int(unix.EAGAIN) {
 		return 0
@@ -690,14 +690,14 @@ func (c *call) pass() int {
 	return n
 }
 
-func (c *call) closeOut() {
+func (c *shim) closeOut() {
 	sys(unix.SYS_CLOSE, uintptr(c.out), 0, 0, 0, 0, 0)
 	c.out = never
 }
 
 // print writes the part of n bytes in shimOut that the limit lets through. It reports false
 // if nobody reads them.
-func (c *call) print(n int) bool {
+func (c *shim) print(n int) bool {
 	most, cut := c.cut.take(unsafe.Slice(&shimOut[0], n))
 	if !write(1, unsafe.String(&shimOut[0], most)) {
 		return false
@@ -762,7 +762,7 @@ func write(fd int, s string) bool {
 
 // leave leaves a process behind that passes on output, for processes that the program has
 // left behind and that can still print.
-func (c *call) leave() {
+func (c *shim) leave() {
 	if sys(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0) != 0 {
 		return // the shim itself goes on to its end
 	}
@@ -777,7 +777,7 @@ func (c *call) leave() {
 }
 
 // end reports the end and ends as the program ended.
-func (c *call) end() {
+func (c *shim) end() {
 	if c.timedOut {
 		c.say(c.name, ": the program was ended at its time limit of ", number(c.answer.TimeoutMillis), " ms", " (the setting shims.timeout)")
 		c.report(shimTimedOut, c.status)
@@ -796,7 +796,7 @@ func (c *call) end() {
 
 // report tells the agent how the call ended, and waits until that is recorded. Without an
 // agent the program's exit still counts.
-func (c *call) report(how, status uint32) {
+func (c *shim) report(how, status uint32) {
 	e := shimEnd{How: how, Status: status}
 	if sys(unix.SYS_SENDTO, uintptr(c.conn), uintptr(unsafe.Pointer(&e)), unsafe.Sizeof(e), unix.MSG_NOSIGNAL, 0, 0) > 0 {
 		sys(unix.SYS_RECVFROM, uintptr(c.conn), ptr(&shimReply[0]), 1, 0, 0, 0)
@@ -804,7 +804,7 @@ func (c *call) report(how, status uint32) {
 }
 
 // fail ends the shim because of a failure of its own: no program was started.
-func (c *call) fail(what, which string, errno int) {
+func (c *shim) fail(what, which string, errno int) {
 	if errno != 0 {
 		c.say(c.name, ": the shim of warmbox cannot ", what, which, ": ", reason(errno), "; the program was not started")
 	} else {
@@ -814,7 +814,7 @@ func (c *call) fail(what, which string, errno int) {
 }
 
 // say writes one line to stderr, if that is open.
-func (c *call) say(parts ...string) {
+func (c *shim) say(parts ...string) {
 	if c.streams[2].Mode == 0 {
 		return
 	}
