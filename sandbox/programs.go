@@ -79,12 +79,13 @@ const maxPid = 1 << 22
 // owns it.
 type programBook struct {
 	wanted bool
+	shims  bool              // the box has shims, whose calls are recorded
 	answer *wire.AuditedBody // of the agent; nil: it knows nothing of programs
 	runs   map[wire.ID]*programLog
 }
 
 func newProgramBook(spec Spec) programBook {
-	return programBook{wanted: spec.AuditPrograms, runs: map[wire.ID]*programLog{}}
+	return programBook{wanted: spec.AuditPrograms, shims: spec.Shims != nil, runs: map[wire.ID]*programLog{}}
 }
 
 // answered records what the agent's Hello says, and tells the user if programs are wanted and
@@ -107,7 +108,7 @@ type programLog struct {
 // ignored: the agent may not know yet that the run is over. Records without a run only go to
 // the audit record.
 func (b *Box) receivePrograms(f wire.Frame) error {
-	if !b.programs.wanted {
+	if !b.programs.wanted && !b.programs.shims {
 		return wire.Violation("%v, which this host did not ask for", f.Kind)
 	}
 	var body wire.ProgramsBody

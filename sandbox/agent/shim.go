@@ -63,6 +63,7 @@ func (a *Agent) setShims(rules *wire.Shims) error {
 		if err := rules.Check(); err != nil {
 			return err
 		}
+		a.programs.mute(false) // each call is recorded
 	}
 	var env []string
 	a.procs.do(func() { env = a.env })
@@ -426,7 +427,7 @@ func (s *shims) decide(c shimCall) (a shimAnswer, text string) {
 }
 
 // ownOutput reports whether a stream is a pipe that a run prints to. A terminal is none: its
-// programs draw.
+// programs draw. Nor is a pipe whose bytes the host passes on to a program's own client.
 func (s *shims) ownOutput(stream shimStream) bool {
 	if stream.Mode&unix.S_IFMT != unix.S_IFIFO {
 		return false
@@ -442,7 +443,7 @@ func (s *shims) ownOutput(stream shimStream) bool {
 func (p *pump) has(stream shimStream) bool {
 	return slices.ContainsFunc(p.sources, func(x *source) (same bool) {
 		raw, err := x.file.SyscallConn()
-		if err != nil || x.tty {
+		if err != nil || x.tty || x.window != nil {
 			return false
 		}
 		raw.Control(func(fd uintptr) {
@@ -505,15 +506,34 @@ func (s *shims) awaitEnd(raw interface {
 	})
 }
 
-// called queues the record of a call that has not ended.
-func (p *programs) called(run wire.ID, body wire.Program) *programRecord {
-	if p == nil {
-		return nil
-	}
+// called queues the record of a call that has not ended. If the agent sees what processes
+// execute, it has a record of the shim already, which becomes that of the call.
+func (p *programs) called(run wire.ID, body wire.Program) (r *programRecord) {
 	boundProgram(&body)
-	r := &programRecord{run: run, at: time.Now(), body: body}
-	p.do(func() { p.enqueue(r) })
+	p.do(func() {
+		if p.observer.shim(body.Pid) {
+			return
+		}
+		r = &programRecord{run: run, at: time.Now(), body: body}
+		p.enqueue(r)
+	})
 	return r
+}
+
+// shim marks the record of a process that executes a shim, and reports whether there is one
+// that is not sent yet. The caller holds the lock of programs.
+func (o *observer) shim(pid int) bool {
+	if o == nil || o.table.processes[pid] == nil {
+		return false
+	}
+	p := o.table.processes[pid]
+	for _, r := range []*programRecord{p.try, p.is} {
+		if r != nil && !r.sent {
+			r.body.Shim = true
+			return true
+		}
+	}
+	return false
 }
 
 // returned adds to the record of a call how it ended: to the record itself if it is not sent
@@ -525,10 +545,8 @@ func (p *programs) returned(r *programRecord, end shimEnd) {
 	code := exitBody(exitStatus{wait: syscall.WaitStatus(end.Status)}).Code
 	failed := end.How == shimDenied || end.How == shimMissing
 	p.do(func() {
-		if !r.sent {
-			r.body.Exit, r.body.Failed = &code, failed
-			return
+		if r.body.Exit, r.body.Failed = &code, failed; r.sent {
+			p.amend(r, wire.Program{Exit: &code, Failed: failed})
 		}
-		p.enqueue(&programRecord{run: r.run, at: time.Now(), body: wire.Program{Seq: r.body.Seq, Run: r.body.Run, End: true, Exit: &code}})
 	})
 }

@@ -17,7 +17,6 @@ var Shimmed = strings.Fields(`[ awk base64 basename bash cat chmod chown cmp cp 
 // with the programs in detail.
 func testShims(t *testing.T, s *suite) {
 	spec := s.manager.Defaults
-	spec.AuditPrograms = true
 	spec.Shims = &sandbox.Shims{
 		Names: Shimmed, Deny: map[string]string{"touch": "Use the tool for files."}, OutputBytes: 4000, OutputLines: 200,
 	}
