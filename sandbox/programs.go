@@ -363,7 +363,8 @@ func (a *audit) executed(b *Box, r *Run, p wire.Program) {
 	}
 	path, _ := boundText(p.Path, false)
 	path, args := maskProgram(b.secrets, path, p.Args, true)
-	line = append(line, "began", time.Now().Add(-time.Duration(p.Micros)*time.Microsecond), "pid", p.Pid, "parent", p.Parent, "path", path)
+	began := time.Now().Add(-time.Duration(p.Micros) * time.Microsecond).UTC()
+	line = append(line, "began", began.Format(time.RFC3339Nano), "pid", p.Pid, "parent", p.Parent, "path", path)
 	if a.lines {
 		line = append(line, "args", fmt.Sprintf("%q", args))
 	} else {
