@@ -367,9 +367,9 @@ var shimCalls = sync.Pool{New: func() any { return new([maxShimCall + 1]byte) }}
 // shimCall is a request of a shim. Everything in it is what the shim says.
 type shimCall struct {
 	shimRequest
-	name, dir, program string
-	args               []string // as far as they are listed
-	cut                bool     // the last argument is not whole
+	name, program string
+	args          []string // as far as they are listed
+	cut           bool     // the last argument is not whole
 }
 
 // parseShim parses a request. The texts are copied.
@@ -379,15 +379,15 @@ func parseShim(p []byte) (c shimCall, ok bool) {
 	}
 	c.shimRequest = *(*shimRequest)(unsafe.Pointer(unsafe.SliceData(slices.Clone(p[:shimHeader]))))
 	p = p[shimHeader:]
-	if c.Magic != shimMagic || c.Name > maxShimPath || c.Dir > maxShimPath || c.Program > maxShimPath || c.Listed > maxShimArgs ||
-		uint64(c.Listed) > c.All || int(c.Name+c.Dir+c.Program+c.Listed) != len(p) {
+	if c.Magic != shimMagic || c.Name > maxShimPath || c.Program > maxShimPath || c.Listed > maxShimArgs ||
+		uint64(c.Listed) > c.All || int(c.Name+c.Program+c.Listed) != len(p) {
 		return c, false
 	}
 	next := func(n uint32) (s string) {
 		s, p = string(p[:n]), p[n:]
 		return s
 	}
-	c.name, c.dir, c.program = next(c.Name), next(c.Dir), next(c.Program)
+	c.name, c.program = next(c.Name), next(c.Program)
 	c.args = strings.Split(next(c.Listed), "\x00")
 	if last := len(c.args) - 1; c.args[last] == "" { // each ends with a NUL
 		c.args = c.args[:last]

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/warmbox/warmbox/sandbox/wire"
 )
 
 // A shim is this program, executed by the path of a link in the directory of shims (see
@@ -85,10 +87,9 @@ var (
 	shimFile     [maxShimPath]byte // the program
 	shimUnusable [maxShimPath]byte
 	shimLink     [maxShimPath]byte // shim.link, if that is not the kernel's own text
-	shimDirBuf   [maxShimPath]byte
 
 	shimTargetBuf [maxShimPath]byte
-	shimReply     [int(unsafe.Sizeof(shimAnswer{})) + maxShimText]byte
+	shimReply     [int(unsafe.Sizeof(shimAnswer{})) + wire.MaxShimText]byte
 	shimOut       [64 << 10]byte
 	shimInfo      [128]byte // a signalfd_siginfo
 	shimDigits    [24]byte
@@ -363,13 +364,9 @@ func (c *shim) send() {
 		r.All = uint64(ptr(last)-ptr(args)) + uint64(len(text(last))) + 1
 		r.Listed = uint32(min(r.All, maxShimArgs))
 	}
-	if n := sys(unix.SYS_GETCWD, ptr(&shimDirBuf[0]), uintptr(len(shimDirBuf)), 0, 0, 0, 0); n > 1 {
-		r.Dir = uint32(n - 1)
-	}
-	parts := [5]unix.Iovec{
+	parts := [4]unix.Iovec{
 		{Base: (*byte)(unsafe.Pointer(&r)), Len: uint64(shimHeader)},
 		{Base: unsafe.StringData(c.name), Len: uint64(r.Name)},
-		{Base: &shimDirBuf[0], Len: uint64(r.Dir)},
 		{Base: unsafe.StringData(c.program), Len: uint64(r.Program)},
 		{Base: args, Len: uint64(r.Listed)},
 	}

@@ -10,7 +10,7 @@ import (
 // A shim and the agent talk over a socket that keeps packets apart, in the byte order of
 // the machine that both run on:
 //
-//	shim → agent   shimRequest, with name, directory, program and arguments behind it
+//	shim → agent   shimRequest, with name, program and arguments behind it
 //	agent → shim   shimAnswer, with the sentence of a denial behind it
 //	shim → agent   shimEnd, once the program has ended
 //
@@ -24,15 +24,12 @@ const (
 	shimProgram   = "/agent"           // the agent's program: a link to it, or a copy
 	shimTarget    = ".." + shimProgram // where the link of each name leads to
 
-	// maxShimPath bounds the name, directory and program of a request, like the kernel.
+	// maxShimPath bounds the name and the program of a request, like the kernel.
 	maxShimPath = 4096
 
 	// maxShimArgs bounds the arguments of a request, in bytes with a NUL behind each. The
 	// program gets all, and a request says how many bytes there are.
 	maxShimArgs = 64 << 10
-
-	// maxShimText bounds the sentence of a denial.
-	maxShimText = 2048
 
 	shimMagic = 0x5A1B0001
 )
@@ -42,8 +39,7 @@ type shimRequest struct {
 	Magic   uint32
 	Args    uint32 // number of arguments
 	Name    uint32
-	Dir     uint32 // "" if the directory is gone or its name is too long
-	Program uint32 // the file to run; "" if there is none in PATH
+	Program uint32 // the file to run; 0 if there is none in PATH
 	Listed  uint32 // of the arguments, at most maxShimArgs
 	All     uint64 // of the arguments before the bound
 	Streams [3]shimStream
@@ -86,7 +82,7 @@ type shimEnd struct {
 
 const (
 	shimHeader  = int(unsafe.Sizeof(shimRequest{}))
-	maxShimCall = shimHeader + 3*maxShimPath + maxShimArgs
+	maxShimCall = shimHeader + 2*maxShimPath + maxShimArgs
 )
 
 // shimOf returns the directory and the name of a shim by the path of its link.
