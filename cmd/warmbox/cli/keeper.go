@@ -132,7 +132,7 @@ func (c *Call) checkBirth(file, box string) error {
 	var b birth
 	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &b) == nil && b.Box == box {
 		if what := keeper.Differences(b.Settings, ours.Settings); what != "" {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Use the same settings or another name, or have the box stopped (warmbox sweep --all stops every persistent box).",
+			return sandbox.Errorf(sandbox.InvalidArgument, "Use the same settings or another name. The box is stopped when it has been idle for keep_for, or by warmbox sweep --all, which removes all your boxes, also those in use.",
 				"this box was started with other settings: %s", what)
 		}
 		return nil

@@ -52,7 +52,7 @@ const (
 	exitFailed   = 1
 	exitUsage    = 2
 	exitTimedOut = 124 // exec killed the command, as with timeout(1)
-	exitExec     = 125 // exec or run could not run the command to its end, as with docker run
+	exitExec     = 125 // exec, run or filter could not run a command to its end, as with docker run
 )
 
 // Main runs a program on the arguments and standard streams of this process, and
