@@ -22,6 +22,7 @@ type scene struct {
 	input  bool // the command can read its standard input
 	calls  bool // the caller can call again
 	shells bool // such a call can run a command in a named shell of the box
+	byUser bool // a user ran the command, and no model
 }
 
 // A deadEnd is a failure that many sessions run into, and the way out. Each is told once a
@@ -195,6 +196,7 @@ func ProgramHints(run *sandbox.Run, exit sandbox.Exit, stderr string) []string {
 	if c == nil {
 		return hints
 	}
+	c.byUser = true
 	list := c.ways(func(string) bool { return true })
 	if len(list) == 0 && c.says("cannot find module", "cannot find package", "modulenotfounderror", "no module named", "err_module_not_found") {
 		list = []string{"A module that the program needs is not in the container: install it in the workspace, for the container's own system, or use an image that has it."}
@@ -365,7 +367,12 @@ func (s *scene) notFound(name string, once func(string) bool) (list []string) {
 	if near := s.near(name); near != "" && once("program "+name) {
 		list = append(list, fmt.Sprintf("There is no %s; %s is there.", name, near))
 	}
-	if image := s.box.Describe().Image; image != "" && once("programs") {
+	image := s.box.Describe().Image
+	switch {
+	case image == "":
+	case s.byUser:
+		list = append(list, fmt.Sprintf("%s was not found: use an image that has it, or install it in the workspace; this image is %s.", name, image))
+	case once("programs"):
 		list = append(list, fmt.Sprintf("%s was not found: use another way, or start a container with an image that has it; this one is %s.", name, image))
 	}
 	return list
