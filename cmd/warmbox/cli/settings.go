@@ -63,7 +63,7 @@ type settings struct {
 	} `toml:"commands"`
 
 	Shims struct {
-		Commands    []string          `toml:"commands" arg:"NAMES" help:"programs in front of which boxes have shims, such as cat,grep: they limit calls by name; they are no boundary, since a command can call a program by its path"`
+		Commands    []string          `toml:"commands" arg:"NAMES" help:"programs in front of which boxes have shims, such as cat,grep: they limit calls by name, and the audit file records these; they are no boundary, since a command can call a program by its path"`
 		Deny        map[string]string `toml:"deny" arg:"TABLE" help:"programs that calls by name do not run, each with the sentence that the model reads; they have shims too"`
 		Timeout     duration          `toml:"timeout" default:"0s" help:"time limit of each call of a shim; 0: none"`
 		OutputBytes size              `toml:"output_bytes" default:"4000" help:"how much a call of a shim prints if that goes to the output of the command itself, not to a pipe or a file; 0: no limit"`
