@@ -31,6 +31,8 @@ var wallClock = map[string]string{
 	"sandbox/hostcode/stamp.go: UnixNano":  "compared with itself, to see a change",
 	"sandbox/watch.go: ModTime":            "compared with itself, to see a change",
 	"sandbox/auditlines.go: Format":        "for people",
+	"sandbox/programs.go: Format":          "for people",
+	"sandbox/programs.go: UTC":             "for people",
 	"sandbox/auditlines.go: UTC":           "for people",
 	"sandbox/rawlog/age.go: Round":         "measures how the clock was set",
 	"sandbox/rawlog/index.go: Start":       "for people, and for when output came",
