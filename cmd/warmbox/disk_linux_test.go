@@ -195,7 +195,7 @@ func TestCommandThatUsesUpInodesIsKilled(t *testing.T) {
 	eachBackend(t, func(t *testing.T, h home, flags []string) {
 		disk := h.tmpfs(t, "size=256m,nr_inodes=40000")
 		s := &diskSession{T: t, p: h.serve(t, append(flags, "--workspace", disk)...)}
-		r, text := s.call("exec", map[string]any{"cmd": "trap '' TERM; mkdir many; cd many; i=0; while : >f$i; do i=$((i+1)); done; echo all are made"})
+		r, text := s.call("exec", map[string]any{"cmd": "trap '' TERM; mkdir many; cd many; i=0; while : >f$i; do i=$((i+1)); ((i % 400)) || sleep 0.02; done; echo all are made"})
 		why := "the disk of " + disk + " on the user's machine has room for "
 		if r["status"] != "killed" || !strings.Contains(text, why) || !strings.Contains(text, " more files (inodes), and room for 2000 must stay free") {
 			t.Fatalf("%s", text)
