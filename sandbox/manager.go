@@ -77,7 +77,8 @@ type Request struct {
 	Progress   func(string)
 }
 
-// Start starts a box for an owner, or returns the one of that name that it has.
+// Start starts a box for an owner, or returns the one of that name that it has. It
+// reattaches to a detached box of that name; to other ones only after Warm.
 func (m *Manager) Start(ctx context.Context, owner Owner, req Request) (box *Box, reused bool, err error) {
 	if err := checkEnv(req.Env, MaxBoxEnv); err != nil {
 		return nil, false, m.refused(owner, req, err)

@@ -110,6 +110,11 @@ func (m *Manager) AwaitReattach(ctx context.Context, owner Owner, wait time.Dura
 // agent has one host. So no server ever attaches to a box of a principal that exists no
 // more, as those are that an earlier version named, and it ends when its time is over.
 func (m *Manager) reattachAll(ctx context.Context, owner Owner) error {
+	return m.reattachEach(ctx, func(d Detached) bool { return d.Principal == owner.Principal })
+}
+
+// reattachEach reattaches to the detached boxes that are wanted.
+func (m *Manager) reattachEach(ctx context.Context, wanted func(Detached) bool) error {
 	re, ok := m.Launcher.(Reattacher)
 	if !ok {
 		return nil
@@ -121,7 +126,7 @@ func (m *Manager) reattachAll(ctx context.Context, owner Owner) error {
 	defer release()
 	detached, err := re.Detached(ctx)
 	for _, d := range detached {
-		if d.Principal != owner.Principal {
+		if !wanted(d) {
 			continue
 		}
 		if err := m.reattach(ctx, re, d); err != nil {
@@ -135,12 +140,16 @@ func (m *Manager) reattachAll(ctx context.Context, owner Owner) error {
 }
 
 // reattachNamed returns the detached box of a name, or nil. An error says that there is
-// one which cannot be reached at the moment.
+// one which cannot be reached at the moment. A program that did not call Warm wants that
+// box alone: other programs may take the other ones.
 func (m *Manager) reattachNamed(ctx context.Context, owner Owner, name string) (*Box, error) {
 	if name == "" {
 		return nil, nil
 	}
-	err := m.reattachAll(ctx, owner)
+	warmed := m.tasks.ended(reattachTask(owner)) != nil
+	err := m.reattachEach(ctx, func(d Detached) bool {
+		return d.Principal == owner.Principal && (warmed || d.Name == name)
+	})
 	box, unreachable := m.boxes.named(owner, name)
 	if err != nil {
 		return nil, unreachable // no engine: the error of a start says that better

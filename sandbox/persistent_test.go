@@ -53,3 +53,24 @@ func TestReattachOnlyToBoxesOfTheSamePrincipal(t *testing.T) {
 		}
 	}
 }
+
+// A program that asks for one box by name leaves the others to the programs that want them.
+// A server, which has called Warm, has all boxes of its principal.
+func TestStartByNameReattachesNoOtherBoxWithoutWarm(t *testing.T) {
+	u := &unreachable{detached: []Detached{
+		{ID: "b-one", Persistent: Persistent{Name: "one", Principal: "local"}},
+		{ID: "b-two", Persistent: Persistent{Name: "two", Principal: "local"}},
+	}}
+	m := &Manager{Launcher: u, Logs: &rawlog.Store{Dir: t.TempDir()}, Logger: slog.New(slog.DiscardHandler)}
+	t.Cleanup(func() { m.Close() })
+	owner := Owner{Principal: "local"}
+	if _, err := m.reattachNamed(t.Context(), owner, "two"); err != nil || !slices.Equal(u.tried, []string{"b-two"}) {
+		t.Errorf("%v, tried %v", err, u.tried)
+	}
+	m.Warm(owner)
+	<-m.tasks.ended(reattachTask(owner))
+	u.tried = nil
+	if _, err := m.reattachNamed(t.Context(), owner, "two"); err != nil || !slices.Equal(u.tried, []string{"b-one", "b-two"}) {
+		t.Errorf("after Warm: %v, tried %v", err, u.tried)
+	}
+}

@@ -73,7 +73,8 @@ func (c *Call) keep(ctx context.Context, name string) error {
 		return nil
 	}
 	if err != nil {
-		r := report{Code: sandbox.Internal, Error: err.Error()}
+		// The program that reads it says what it was doing, too.
+		r := report{Code: sandbox.Internal, Error: strings.TrimPrefix(err.Error(), "start a box: ")}
 		if e, ok := errors.AsType[*sandbox.Error](err); ok {
 			r.Code, r.Hint = e.Code, e.Hint
 		}
@@ -162,8 +163,9 @@ func heldElsewhere(ctx context.Context, m *sandbox.Manager, owner sandbox.Owner,
 		if b.Holder > 0 {
 			who = fmt.Sprintf("the warmbox server with process id %d", b.Holder)
 		}
-		return sandbox.Errorf(sandbox.LimitReached, "End that server or have it stop the box, or use another name.",
-			"%s has the box %q, and a box has one server at a time", who, name)
+		return sandbox.Errorf(sandbox.LimitReached,
+			"End that server: its persistent boxes stay, and then run can have this one. Or use another name.",
+			"%s has the box %q, and a box has one server at a time; an MCP server takes all persistent boxes of its user when its client connects", who, name)
 	}
 	return nil
 }
