@@ -73,6 +73,17 @@ func (d dirs) anyFreeLock() (bool, error) {
 	return slices.ContainsFunc(locks, func(path string) bool { return !held(path) }), err
 }
 
+// Knows reports whether a persistent box may still exist, on any engine: its lock is there
+// until the box is known to be gone. No engine is asked.
+func (l *Launcher) Knows(id string) (bool, error) {
+	dir, err := l.dirs.boxesDir("kept")
+	if err != nil || !validID.MatchString(id) {
+		return false, err
+	}
+	locks, err := filepath.Glob(filepath.Join(dir, "*", id+lockSuffix))
+	return len(locks) > 0, err
+}
+
 // Reattach takes over a detached box and returns the stream to it. If that fails it
 // leaves the box as it is.
 func (l *Launcher) Reattach(ctx context.Context, d sandbox.Detached) (io.ReadWriteCloser, error) {

@@ -92,7 +92,12 @@ func (c *Call) keepBox(ctx context.Context, name string, ready func(), progress 
 	if err != nil {
 		return err
 	}
-	defer door.Release()
+	defer func() {
+		door.Release()
+		if err := c.sweepRecords(); err != nil {
+			c.Log.Warn("cannot remove the settings of boxes that are gone", "err", err)
+		}
+	}()
 	manager, err := newManager(c.Config, c.Log)
 	if err != nil {
 		return err
@@ -107,7 +112,7 @@ func (c *Call) keepBox(ctx context.Context, name string, ready func(), progress 
 	if err != nil {
 		return err
 	}
-	if err := c.checkBirth(socket+".json", box.ID); err != nil {
+	if err := c.checkBirth(socket+recordSuffix, box.ID); err != nil {
 		return err
 	}
 	l, err := door.Listen()
@@ -118,31 +123,6 @@ func (c *Call) keepBox(ctx context.Context, name string, ready func(), progress 
 	k := &keeper.Keeper{Box: box, Settings: c.boxSettings(), Linger: keeperLinger, Logger: c.Log}
 	k.Serve(ctx, l)
 	return nil
-}
-
-// A birth is the settings that a persistent box was started with. A box that another
-// program started has none.
-type birth struct {
-	Box      string            `json:"box"`
-	Settings map[string]string `json:"settings"`
-}
-
-// checkBirth refuses a box that waited with other settings, and records those of a new one.
-func (c *Call) checkBirth(file, box string) error {
-	ours := birth{box, c.boxSettings()}
-	var b birth
-	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &b) == nil && b.Box == box {
-		if what := keeper.Differences(b.Settings, ours.Settings); what != "" {
-			return sandbox.Errorf(sandbox.InvalidArgument, "Use the same settings or another name. The box is stopped when it has been idle for keep_for, or by warmbox sweep --all, which removes all your boxes, also those in use.",
-				"this box was started with other settings: %s", what)
-		}
-		return nil
-	}
-	text, err := json.Marshal(ours)
-	if err == nil {
-		err = os.WriteFile(file, text, 0o600)
-	}
-	return err
 }
 
 // heldElsewhere refuses a box that another program has: an agent has one host.
@@ -170,14 +150,22 @@ func heldElsewhere(ctx context.Context, m *sandbox.Manager, owner sandbox.Owner,
 	return nil
 }
 
-// keeperSocket returns where the keeper of a box listens, in a directory that only the user
-// can enter.
-func (c *Call) keeperSocket(name string) (string, error) {
+// keepersDir returns the directory of sockets and records of keepers. It may not exist.
+func keepersDir() (string, error) {
 	state, err := userdir.State()
 	if err != nil {
 		return "", fmt.Errorf("no directory for the socket of the box: %w; set XDG_STATE_HOME", err)
 	}
-	dir := filepath.Join(state, "keepers")
+	return filepath.Join(state, "keepers"), nil
+}
+
+// keeperSocket returns where the keeper of a box listens, in a directory that only the user
+// can enter.
+func (c *Call) keeperSocket(name string) (string, error) {
+	dir, err := keepersDir()
+	if err != nil {
+		return "", err
+	}
 	if err := c.Config.private().MkdirAll(dir); err != nil {
 		return "", fmt.Errorf("the directory for sockets of boxes: %w", err)
 	}

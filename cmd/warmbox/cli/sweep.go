@@ -28,6 +28,7 @@ func sweepCommand() Command {
 			for _, s := range removed {
 				err = errors.Join(err, c.Println("removed "+s.What+" "+s.Name+": "+s.Why))
 			}
+			err = errors.Join(err, c.sweepRecords())
 			if removed == nil && err == nil {
 				err = c.Println("nothing to sweep")
 			}
