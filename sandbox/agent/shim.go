@@ -343,6 +343,7 @@ func (s *shims) serve(conn int) {
 	}
 	f.SetReadDeadline(time.Now().Add(shimRequestTime))
 	var req shimCall
+	var run wire.ID
 	ok := false
 	if raw.Read(func(fd uintptr) bool {
 		buf := shimCalls.Get().(*[maxShimCall + 1]byte) // only while there is something to read
@@ -352,14 +353,16 @@ func (s *shims) serve(conn int) {
 			return false
 		}
 		if req, ok = parseShim(buf[:max(n, 0)]); ok {
-			ok = err == nil && s.answer(int(fd), req)
+			var windowed bool
+			run, windowed = s.runOf(pid)
+			ok = err == nil && s.answer(int(fd), req, windowed)
 		}
 		return true
 	}) != nil || !ok {
 		return
 	}
 	f.SetReadDeadline(time.Time{})
-	s.awaitEnd(raw, s.agent.programs.called(s.runOf(pid), req.record(pid)))
+	s.awaitEnd(raw, s.agent.programs.called(run, req.record(pid)))
 }
 
 var shimCalls = sync.Pool{New: func() any { return new([maxShimCall + 1]byte) }}
@@ -398,16 +401,17 @@ func parseShim(p []byte) (c shimCall, ok bool) {
 }
 
 // answer decides and answers.
-func (s *shims) answer(fd int, c shimCall) (ok bool) {
-	a, text := s.decide(c)
+func (s *shims) answer(fd int, c shimCall, windowed bool) (ok bool) {
+	a, text := s.decide(c, windowed)
 	a.Text = uint32(len(text))
 	p := append(slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&a)), unsafe.Sizeof(a))), text...)
 	_, err := unix.SendmsgN(fd, p, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 	return err == nil
 }
 
-// decide decides by the rules.
-func (s *shims) decide(c shimCall) (a shimAnswer, text string) {
+// decide decides by the rules. A call of a run with a window has no time limit: such a run
+// serves a client for as long as that wants.
+func (s *shims) decide(c shimCall, windowed bool) (a shimAnswer, text string) {
 	s.mu.Lock()
 	rules := s.rules
 	s.mu.Unlock()
@@ -419,7 +423,9 @@ func (s *shims) decide(c shimCall) (a shimAnswer, text string) {
 		a.Verdict = shimDeny
 		return a, text
 	}
-	a.TimeoutMillis = rules.TimeoutMillis
+	if !windowed {
+		a.TimeoutMillis = rules.TimeoutMillis
+	}
 	if (rules.OutputBytes > 0 || rules.OutputLines > 0) && s.ownOutput(c.Streams[1]) {
 		a.Bytes, a.Lines = rules.OutputBytes, rules.OutputLines
 	}
@@ -454,15 +460,16 @@ func (p *pump) has(stream shimStream) bool {
 	})
 }
 
-// runOf returns the run of a process: by its session, and else by its parents.
-func (s *shims) runOf(pid int) (id wire.ID) {
+// runOf returns the run of a process, by its session, and else by its parents, and whether
+// that has a window.
+func (s *shims) runOf(pid int) (id wire.ID, windowed bool) {
 	procs := s.agent.procs
 	procs.do(func() {
 		for hops := 0; pid > 1 && hops < 64; hops++ {
 			sid, _ := unix.Getsid(pid)
 			for _, r := range procs.runs {
 				if sid > 0 && r.tree.sessions[sid] || r.pid == pid {
-					id = r.id
+					id, windowed = r.id, r.host != nil
 					return
 				}
 			}
@@ -473,7 +480,7 @@ func (s *shims) runOf(pid int) (id wire.ID) {
 			pid = p.ppid
 		}
 	})
-	return id
+	return id, windowed
 }
 
 // record returns what the audit says of a call.

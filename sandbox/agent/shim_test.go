@@ -549,3 +549,16 @@ func BenchmarkShim(b *testing.B) {
 		})
 	}
 }
+
+// A program that serves a client may call others for as long as that wants. The run beside it
+// has the time limit.
+func TestShimOfARunWithAWindowHasNoTimeLimit(t *testing.T) {
+	h := shimHost(t, t.TempDir(), wire.Shims{Names: []string{"sleep"}, TimeoutMillis: 100})
+	const cmd = "sleep 1; echo $?; sh -c 'sleep 1; echo $?'"
+	if got := h.outcome(h.run(wire.StartBody{Cmd: cmd, Window: wire.MinWindow})); got.out != "0\n0\n" {
+		t.Errorf("with a window: %q", got)
+	}
+	if got := h.sh("sleep 10; echo $?"); got.out != "124\n" {
+		t.Errorf("without: %q", got)
+	}
+}

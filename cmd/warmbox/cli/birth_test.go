@@ -33,7 +33,7 @@ func TestBirthHashesVariablesWithAKeyOfItsOwn(t *testing.T) {
 func TestSweepRemovesRecordsOfBoxesThatAreGone(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
-	c := &Call{Config: &Config{Backend: "docker"}, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard}
+	c := &Call{Config: &Config{}, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard}
 	dir, err := keepersDir()
 	if err != nil {
 		t.Fatal(err)
