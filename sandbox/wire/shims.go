@@ -1,6 +1,10 @@
 package wire
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 const (
 	// MaxShims bounds the names in a Shims.
@@ -65,10 +69,16 @@ func (s *Shims) Check() error {
 	return nil
 }
 
-// ShimName reports whether s can be the name of a shim: 1 to 64 bytes of a file name,
-// without control characters.
+// ShimName reports whether s can be the name of a shim: 1 to 64 bytes of the letters, digits
+// and other characters that names of programs have. A blank or a * is a mistake: "git push" and
+// "*" would be shims that no call reaches.
 func ShimName(s string) bool {
-	return s != "" && len(s) <= maxShimName && s != "." && s != ".." && !strings.Contains(s, "/") && !strings.ContainsFunc(s, control)
+	if s == "" || len(s) > maxShimName || s == "." || s == ".." || s[0] == '-' {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r == utf8.RuneError || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._+-@:,=%~[]", r)
+	})
 }
 
 // ShimText reports whether s can be the sentence of a denial: one line.

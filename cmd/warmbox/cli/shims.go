@@ -50,7 +50,7 @@ func (c *Config) shimDenials() error {
 func validShims(names []string) error {
 	for _, name := range names {
 		if !sandbox.ShimName(name) {
-			return fmt.Errorf("%q cannot be the name of a program with a shim; a name is that of a file in PATH, without a directory, such as grep", name)
+			return fmt.Errorf("%q cannot be the name of a program with a shim; a name is that of a file in PATH, without a directory, arguments or patterns, such as grep: at most 64 bytes of letters, digits and . _ + - @ : , = %% ~ [ ], not beginning with -", name)
 		}
 	}
 	return nil
