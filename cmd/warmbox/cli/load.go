@@ -119,9 +119,13 @@ func (c *Config) loadFile(name string) error {
 }
 
 func (c *Config) decode(text string) error {
-	md, err := toml.Decode(text, &c.settings)
+	var file map[string]any
+	md, err := toml.Decode(text, &file)
 	if err != nil {
 		return c.undecoded(text, err)
+	}
+	if bad := c.checkTypes(file); bad != nil {
+		return fmt.Errorf("%s: %s", c.position(text, bad.key), bad.sentence())
 	}
 	// The decoder ignores the case of a key, so one setting could have two keys.
 	known := c.keys()
@@ -132,6 +136,9 @@ func (c *Config) decode(text string) error {
 		if !slices.Contains(known, key.String()) && !c.inTable(key) {
 			return fmt.Errorf("%s: unknown setting %s%s", c.position(text, key), key, didYouMean(key.String(), known))
 		}
+	}
+	if _, err := toml.Decode(text, &c.settings); err != nil {
+		return c.undecoded(text, err)
 	}
 	for _, s := range c.table() {
 		if md.IsDefined(strings.Split(s.key, ".")...) {
@@ -156,16 +163,10 @@ type fileError struct{ error }
 
 func (e *fileError) Unwrap() error { return e.error }
 
-// kinds describe values in the file, by the decoder's names of types.
-var kinds = map[string]string{
-	"integer": "a whole number", "float": "a number", "boolean": "true or false", "string": "text in quotes",
-	"slice": "sections, each headed [[mounts]]", "map": "a table",
-}
-
 // decoderError matches what the decoder says of a value: the line, the key and the reason.
 var decoderError = regexp.MustCompile(`^toml: line (\d+)(?: \(last key "(.*)"\))?: (?s:(.*))$`)
 
-// undecoded rewords an error of the decoder, which names types of Go.
+// undecoded rewords an error of the decoder.
 func (c *Config) undecoded(text string, err error) error {
 	match := decoderError.FindStringSubmatch(err.Error())
 	if match == nil {
@@ -173,16 +174,9 @@ func (c *Config) undecoded(text string, err error) error {
 	}
 	line, key, why := match[1], match[2], match[3]
 	at := c.file + ", line " + line
-	_, kind, wrong := strings.Cut(why, "; destination has type ")
 	switch {
 	case syntaxError.MatchString(why):
 		return fmt.Errorf("%s: %s", at, explain(text, line, why))
-	case wrong && c.isList(key):
-		return fmt.Errorf("%s: %s must be a list such as [\"a\", \"b\"]", at, key)
-	case wrong && kinds[kind] != "":
-		return fmt.Errorf("%s: %s must be %s", at, key, kinds[kind])
-	case strings.HasPrefix(why, "type mismatch for struct"):
-		return fmt.Errorf("%s: %s is a section; write [%[2]s] on a line of its own", at, key)
 	case key != "":
 		at += ", at " + key
 	}
@@ -207,13 +201,6 @@ func explain(text, line, why string) string {
 		return why
 	}
 	return fmt.Sprintf(`the value of %s is not valid without quotes; text, sizes and durations are quoted, such as "bridge", "2g" and "10m"`, match[1]) // a value may be a secret
-}
-
-func (c *Config) isList(key string) bool {
-	return slices.ContainsFunc(c.table(), func(s setting) bool {
-		_, list := s.to.(*[]string)
-		return list && s.key == key
-	})
 }
 
 // inTable reports whether a key lies in a setting that is a table, where the user

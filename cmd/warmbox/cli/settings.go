@@ -14,15 +14,16 @@ import (
 //	default  its default, written like the value of the flag
 //	arg      the placeholder in the help, if the type does not imply it
 //	for      the only command that accepts it
+//	example  a value, for messages, if it is a table
 //	help     what it does
 //
 // The environment variable is derived from the flag: --exec-timeout, WARMBOX_EXEC_TIMEOUT.
 type settings struct {
 	BoxSettings
 
-	Env map[string]string `toml:"env" arg:"TABLE" help:"environment variables for every command"`
+	Env map[string]string `toml:"env" arg:"TABLE" example:"{ GOFLAGS = \"-mod=mod\" }" help:"environment variables for every command"`
 
-	Mounts []mountSetting `toml:"mounts" arg:"TABLES" help:"more files and directories of this machine that boxes see, each with source, target and mode (ro or rw)"`
+	Mounts []mountSetting `toml:"mounts" arg:"TABLES" example:"source = \"/home/me/data\"" help:"more files and directories of this machine that boxes see, each with source, target and mode (ro or rw)"`
 
 	Docker struct {
 		Host string `toml:"host" arg:"URL" help:"the engine, such as unix:///var/run/docker.sock; if not set, warmbox tries the usual places"`
@@ -59,12 +60,12 @@ type settings struct {
 		Deny     []string            `toml:"deny" help:"commands that may not run although the allowlist allows them"`
 		OnDeny   string              `toml:"on_deny" default:"deny" arg:"MODE" help:"what happens to a command that is not on the allowlist: deny, or ask the user for approval, if the client supports that"`
 		Release  []string            `toml:"release" arg:"NAMES" help:"if commands are checked against a list: variables that they may set although these can choose which code runs, such as GOFLAGS"`
-		Examples map[string][]string `toml:"examples" arg:"TABLE" help:"example commands for entries of commands.allow and commands.deny; warmbox checks at its start that an entry of allow allows its examples, and that an entry of deny denies them"`
+		Examples map[string][]string `toml:"examples" arg:"TABLE" example:"{ \"go test\" = [\"go test ./...\"] }" help:"example commands for entries of commands.allow and commands.deny; warmbox checks at its start that an entry of allow allows its examples, and that an entry of deny denies them"`
 	} `toml:"commands"`
 
 	Shims struct {
 		Commands    []string          `toml:"commands" arg:"NAMES" help:"programs in front of which boxes have shims, such as cat,grep: they limit calls by name, and the audit file records these; they are no boundary, since a command can call a program by its path"`
-		Deny        map[string]string `toml:"deny" arg:"TABLE" help:"programs that calls by name do not run, each with the sentence that the model reads; they have shims too"`
+		Deny        map[string]string `toml:"deny" arg:"TABLE" example:"{ rm = \"Move files to .trash instead.\" }" help:"programs that calls by name do not run, each with the sentence that the model reads; they have shims too"`
 		Timeout     duration          `toml:"timeout" default:"0s" help:"time limit of each call of a shim; 0: none"`
 		OutputBytes size              `toml:"output_bytes" default:"4000" help:"how much a call of a shim prints if that goes to the output of the command itself, not to a pipe or a file; 0: no limit"`
 		OutputLines int64             `toml:"output_lines" default:"200" help:"likewise, in lines; 0: no limit"`
@@ -107,7 +108,7 @@ type settings struct {
 	} `toml:"audit"`
 
 	Secrets struct {
-		Give map[string]string `toml:"give" arg:"TABLE" help:"secrets that every command gets as environment variables, each with the source of its value: env:NAME or file:PATH; replies show the values masked"`
+		Give map[string]string `toml:"give" arg:"TABLE" example:"{ API_KEY = \"env:API_KEY\" }" help:"secrets that every command gets as environment variables, each with the source of its value: env:NAME or file:PATH; replies show the values masked"`
 		Env  []string          `toml:"env" arg:"NAMES" help:"environment variables of warmbox whose values are masked in replies; well-known forms of keys are always masked"`
 	} `toml:"secrets"`
 
@@ -155,7 +156,10 @@ type setting struct {
 	arg  string // "DURATION", "" for a switch
 	only string // the one command that accepts it, "" if all do
 	help string
-	to   any // pointer to its field
+
+	example string // of a table
+
+	to any // pointer to its field
 }
 
 // table lists the settings in the order of the file.
@@ -182,7 +186,7 @@ func rows(list []setting, section string, v reflect.Value) []setting {
 func row(key string, tag reflect.StructTag, to any) setting {
 	s := setting{
 		key: key, flag: tag.Get("flag"), def: tag.Get("default"), arg: tag.Get("arg"),
-		only: tag.Get("for"), help: tag.Get("help"), to: to,
+		only: tag.Get("for"), help: tag.Get("help"), example: tag.Get("example"), to: to,
 	}
 	if s.flag == "" {
 		s.flag = keyFlag(key)

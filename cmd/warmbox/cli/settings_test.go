@@ -207,7 +207,7 @@ func TestFileRefusals(t *testing.T) {
 		"images.allow = [1]\n":                                 `line 1: images.allow must be a list such as ["a", "b"]`,
 		"mounts = 3\n":                                         "line 1: mounts must be sections, each headed [[mounts]]",
 		"env = {A = 1}\n":                                      "line 1: env.A must be text in quotes",
-		"exec = 3\n":                                           "line 1: exec is a section; write [exec] on a line of its own",
+		"exec = 3\n":                                           "line 1: exec must be a section, headed [exec] on a line of its own, not a whole number",
 		"[exec]\nmemory = \"lots\"\n":                          `"lots" is not a size`,
 		"[env]\n\"A B\" = \"x\"\n":                             `env in `,
 		"[secrets.give]\nA = \"hunter2\"\n":                    `"env:NAME" or "file:PATH"`,
@@ -234,6 +234,46 @@ func TestFileRefusals(t *testing.T) {
 		_, err := load(map[string]string{"config": file})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%.60q: %v\nlacks %q", text, err, want)
+		}
+	}
+}
+
+// TestWrongTypeIsRefused: each setting refuses each value of another type, in a sentence
+// that names no type of Go and has an example.
+func TestWrongTypeIsRefused(t *testing.T) {
+	goType := regexp.MustCompile(`cli\.|map\[|\[\]string|interface|primitive|destination|int64|float64`)
+	for _, s := range new(settings).table() {
+		for _, value := range []string{`"x"`, "1", "1.5", "true", "2026-01-02", `["a"]`, "[1]", "[[1]]", "[{ a = 1 }]", "{ a = 1 }", "{ a = { b = 1 } }"} {
+			err := (&Config{file: "file", origin: map[string]string{}}).decode(s.key + " = " + value + "\n")
+			if err != nil && goType.MatchString(err.Error()) {
+				t.Errorf("%s = %s: %v", s.key, value, err)
+			}
+			isTable, isList := strings.HasPrefix(value, "{"), strings.HasPrefix(value, "[")
+			if _, list := s.to.(*[]string); !isTable && !isList && !s.isTable() && !list {
+				continue
+			} else if list && value == `["a"]` || s.key == "mounts" && value == "[{ a = 1 }]" {
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), ", line 1: "+s.key) || !strings.Contains(err.Error(), " must be ") {
+				t.Errorf("%s = %s: %v", s.key, value, err)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"[shims]\ndeny = [\"rm\"]\n":        `line 2: shims.deny must be a table such as { rm = "Move files to .trash instead." }, not a list`,
+		"shims.deny = {rm = 1}\n":           "line 1: shims.deny.rm must be text in quotes, not a whole number",
+		"secrets.give = [\"X\"]\n":          `line 1: secrets.give must be a table such as { API_KEY = "env:API_KEY" }, not a list`,
+		"env = \"A=1\"\n":                   `line 1: env must be a table such as { GOFLAGS = "-mod=mod" }, not text`,
+		"[commands]\nexamples = [\"ls\"]\n": `line 2: commands.examples must be a table such as { "go test" = ["go test ./..."] }, not a list`,
+		"commands.examples.ls = \"ls\"\n":   `line 1: commands.examples.ls must be a list such as ["a", "b"], not text`,
+		"[exec.timeout]\nx = 1\n":           `line 1: exec.timeout must be text in quotes such as "10m", not a table`,
+		"mounts = [\"a\"]\n":                `line 1: mounts must be sections, each headed [[mounts]], such as [[mounts]] and below it source = "/home/me/data", not a list whose item 1 is text`,
+		"[[mounts]]\nsource = 1\n":          "mounts.source must be text in quotes, not a whole number",
+		"[[exec]]\ncpu = 1\n":               "exec must be a section, headed [exec] on a line of its own, not sections headed [[…]]",
+	} {
+		err := (&Config{file: "file"}).decode(text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v\nlacks %q", text, err, want)
 		}
 	}
 }
