@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,7 +22,7 @@ import (
 func (c *Config) check() error {
 	for _, r := range slices.Concat(c.rules(), c.summaryRules(), c.httpRules()) {
 		if r.err != nil {
-			err := fmt.Errorf("%s: %w", c.origin[r.key], r.err)
+			err := fmt.Errorf("%s: %w", cmp.Or(c.origin[r.key], "the default of "+r.key), r.err)
 			if c.fromFile(r.key) {
 				return &fileError{err}
 			}
@@ -54,7 +56,7 @@ func (c *Config) rules() []rule {
 		{"keep_for", between(time.Duration(c.KeepFor), time.Second, 365*24*time.Hour)},
 		{"on_full", oneOf(c.OnFull, "refuse", "evict")},
 		{"grace", between(time.Duration(c.Grace), time.Millisecond, 365*24*time.Hour)},
-		{"pool.warm", between(c.Pool.Warm, 0, c.Pool.Max)},
+		{"pool.warm", upTo("pool.max", between(c.Pool.Warm, 0, c.Pool.Max))},
 		{"pool.max", between(c.Pool.Max, 0, 1000)},
 		{"pool.images", c.poolImages()},
 		{"pool.idle_timeout", between(time.Duration(c.Pool.IdleTimeout), 0, 365*24*time.Hour)},
@@ -82,8 +84,8 @@ func (c *Config) rules() []rule {
 		{"shims.timeout", between(time.Duration(c.Shims.Timeout), 0, 24*time.Hour)},
 		{"shims.output_bytes", between(c.Shims.OutputBytes, 0, 1<<40)},
 		{"shims.output_lines", between(c.Shims.OutputLines, 0, 1<<40)},
-		{"output.whole", between(c.Output.Whole, 1, c.Output.Max)},
-		{"output.excerpt", between(c.Output.Excerpt, 500, max(c.Output.Whole, 500))},
+		{"output.whole", upTo("output.max", between(c.Output.Whole, 1, c.Output.Max))},
+		{"output.excerpt", upTo("output.whole", between(c.Output.Excerpt, 500, max(c.Output.Whole, 500)))},
 		{"output.max", between(c.Output.Max, 1000, 100_000)},
 		{"output.replies", oneOf(c.Output.Replies, "auto", "both", "text", "structured")},
 		{"env", validNames(c.Env)},
@@ -122,6 +124,14 @@ func between[T int | int64 | float64 | size | time.Duration](value, least, most 
 	return fmt.Errorf("%v is not between %v and %v", value, least, most)
 }
 
+// upTo adds to the refusal of a value which setting is its maximum.
+func upTo(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; the maximum is that of %s, so change one of the two", err, key)
+}
+
 func notEmpty(value string) error {
 	if value == "" {
 		return errors.New("must not be empty")
@@ -139,8 +149,29 @@ func (c *Config) makeAbsolute(path *string, is func(os.FileInfo) bool, what stri
 		return err
 	}
 	info, err := os.Stat(*path)
-	if err == nil && !is(info) {
-		err = fmt.Errorf("%s is not %s", *path, what)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missingPath(*path, what)
+	case err != nil:
+		return fmt.Errorf("%s, which must be %s, cannot be examined: %w; correct the path or its permissions", *path, what, cause(err))
+	case !is(info):
+		return fmt.Errorf("%s is not %s", *path, what)
+	}
+	return nil
+}
+
+// missingPath says that nothing is at a path.
+func missingPath(path, what string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%s is a symbolic link to something that does not exist, and must be %s; correct the link or the path", path, what)
+	}
+	return fmt.Errorf("%s does not exist, and must be %s; create it or correct the path", path, what)
+}
+
+// cause is the error of the system without the call and the path.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
 	}
 	return err
 }

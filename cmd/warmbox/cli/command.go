@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -233,6 +234,14 @@ func (c *Call) badFlag(fs *flag.FlagSet, err error) error {
 		text = fmt.Sprintf("%s has no flag %s%s", c.Name, name, suggestion)
 	} else if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
 		text = fmt.Sprintf("the flag --%s needs a value", strings.TrimLeft(name, "-"))
+	} else if match := badSwitch.FindStringSubmatch(text); match != nil {
+		text = fmt.Sprintf("--%s: %s is not true or false; write --%[1]s alone to switch it on", match[2], match[1])
+	} else if arg, ok := strings.CutPrefix(text, "bad flag syntax: "); ok {
+		text = fmt.Sprintf("%q is not a flag of %s; write a flag like --name or --name=value", arg, c.Name)
 	}
 	return Usagef("%s", text)
 }
+
+// badSwitch matches what package flag says of a switch with a value. The flags of settings are
+// only recorded, and those of commands themselves are text or switches.
+var badSwitch = regexp.MustCompile(`^invalid boolean value (".*") for -([A-Za-z0-9-]+): `)

@@ -111,6 +111,9 @@ func (c *Config) loadFile(name string) error {
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the configuration file %s does not exist; correct the path of --config or %sCONFIG, or create the file (warmbox config prints an example)", name, envPrefix)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot read the configuration file: %w", err)
 	}

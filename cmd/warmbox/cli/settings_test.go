@@ -147,8 +147,12 @@ func TestRefusals(t *testing.T) {
 		"no backend":             {map[string]string{"backend": "dcoker"}, []string{"did you mean docker?"}},
 		"no mode":                {map[string]string{"workspace-mode": "rwx"}, []string{"--workspace-mode", "ro, rw"}},
 		"no directory":           {map[string]string{"workspace": file}, []string{file + " is not a directory"}},
-		"nothing there":          {map[string]string{"workspace": "/no/such/place"}, []string{"--workspace", "/no/such/place", "no such file"}},
+		"nothing there":          {map[string]string{"workspace": "/no/such/place"}, []string{"--workspace: /no/such/place does not exist, and must be a directory; create it or correct the path"}},
 		"no profile":             {map[string]string{"seccomp": filepath.Dir(file)}, []string{"--seccomp", "is not a file"}},
+		"profile not there":      {map[string]string{"seccomp": "/no/such"}, []string{"--seccomp: /no/such does not exist, and must be a file"}},
+		"below a file":           {map[string]string{"workspace": file + "/x"}, []string{"--workspace: ", "must be a directory", "correct the path"}},
+		"above another":          {map[string]string{"output-max": "1000"}, []string{"the default of output.whole: 8000 is not between 1 and 1000; the maximum is that of output.max"}},
+		"no room for defaults":   {map[string]string{"pool-max": "0"}, []string{"the default of pool.warm: 1 is not between 0 and 0; the maximum is that of pool.max"}},
 		"no level":               {map[string]string{"log-level": "inof"}, []string{"did you mean info?"}},
 		"user by name":           {map[string]string{"user": "agent"}, []string{"--user", "1000:1000"}},
 		"user and more":          {map[string]string{"user": "1:2:3"}, []string{"--user"}},
@@ -171,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		"too much":               {map[string]string{"summary-max-input": "17k"}, []string{"--summary-max-input", "16k"}},
 		"too often":              {map[string]string{"summary-per-minute": "0"}, []string{"--summary-per-minute"}},
 		"neither":                {map[string]string{"sse": "perhaps"}, []string{"--sse", "not true or false"}},
-		"missing config":         {map[string]string{"config": "/no/config.toml"}, []string{"/no/config.toml", "configuration file"}},
+		"missing config":         {map[string]string{"config": "/no/config.toml"}, []string{"the configuration file /no/config.toml does not exist; correct the path"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clean(t)

@@ -98,7 +98,7 @@ func (c *Config) checkMounts() error {
 		}
 		source, err := c.paths.Mount(userdir.Expand(m.Source), m.Mode == "rw")
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the source of a mount does not exist: %w", err)
+			return fmt.Errorf("the source of a mount: %w", missingPath(userdir.Expand(m.Source), "a file or a directory"))
 		}
 		if err != nil {
 			return withHint(err)

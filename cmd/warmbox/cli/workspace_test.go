@@ -63,7 +63,7 @@ func TestWorkspaces(t *testing.T) {
 		{"/var/run", "", "belongs to the system"},
 		{"/tmp", "", "much more"},
 		{"/home", "", "much more"},
-		{"/no/such/place", "", "no such file"},
+		{"/no/such/place", "", "does not exist, and must be a directory"},
 		{"/etc/passwd", "", "not a directory"},
 	} {
 		_, err := load(map[string]string{"workspace": c.dir, "workspace-roots": c.roots})
