@@ -11,10 +11,12 @@ import (
 // that begin, end or are denied. It masks secrets and does not name sessions. A nil audit
 // writes nothing.
 type audit struct {
-	log   *slog.Logger
-	mask  func(string) string
-	names map[string]string // of principals, for people
-	lines bool              // each event is a line by itself: AuditLines
+	log  *slog.Logger
+	mask func(string) string
+	// command masks a command line, also values of options that only their names tell.
+	command func(string) string
+	names   map[string]string // of principals, for people
+	lines   bool              // each event is a line by itself: AuditLines
 }
 
 func (m *Manager) newAudit() *audit {
@@ -22,7 +24,7 @@ func (m *Manager) newAudit() *audit {
 		return nil
 	}
 	_, lines := m.Audit.Handler().(*AuditLines)
-	return &audit{log: m.Audit, mask: m.Secrets.Text, names: m.PrincipalNames, lines: lines}
+	return &audit{log: m.Audit, mask: m.Secrets.Text, command: m.Secrets.Command, names: m.PrincipalNames, lines: lines}
 }
 
 // write writes a line, with secrets masked: its text may repeat what a client sent.
@@ -70,9 +72,9 @@ func (a *audit) asked(b *Box, c Command, r *Run, err error) {
 	}
 	switch {
 	case err == nil:
-		a.write("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", c.Cmd, "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Approval), "trace", r.trace)
+		a.write("exec", b.owner, "box", b.ID, "exec", r.ID, "cmd", a.command(c.Cmd), "workdir", c.Dir, "shell", c.Shell, "userAllowed", string(c.Approval), "trace", r.trace)
 	case isDenial(err):
-		a.write("denied", b.owner, a.denial(err, "box", b.ID, "cmd", c.Cmd, "why", err.Error())...)
+		a.write("denied", b.owner, a.denial(err, "box", b.ID, "cmd", a.command(c.Cmd), "why", err.Error())...)
 	}
 }
 
@@ -86,7 +88,7 @@ func (a *audit) ended(r *Run, e Exit) {
 		line = append(line, "why", e.Err.Error())
 	}
 	if a.lines { // a reader of JSON finds the command by the id
-		line = append(line, "cmd", r.Command.Cmd)
+		line = append(line, "cmd", a.command(r.Command.Cmd))
 	}
 	a.write("exit", r.Box.owner, line...)
 }
@@ -114,7 +116,7 @@ func (m *Manager) Check(owner Owner, c Command) error {
 	}
 	err := denial(m.Commands.Judge(c.Cmd, c.Env).Denial)
 	if a := m.share().audit; a != nil && err != nil {
-		a.write("denied", owner, a.denial(err, "cmd", c.Cmd, "why", err.Error())...)
+		a.write("denied", owner, a.denial(err, "cmd", a.command(c.Cmd), "why", err.Error())...)
 	}
 	return err
 }

@@ -22,7 +22,7 @@ func TestAuditNamesWho(t *testing.T) {
 		{"", "SECRET"}:                        `"msg":"start","session":"` + Owner{"", "SECRET"}.mark() + `","box":"b"}`,
 	} {
 		var record bytes.Buffer
-		a := &audit{log: slog.New(slog.NewJSONHandler(&record, nil)), mask: strings.Clone, names: map[string]string{"token:1SECRET": "alice", "token:2SECRET": "j.doe"}}
+		a := &audit{log: slog.New(slog.NewJSONHandler(&record, nil)), mask: strings.Clone, command: strings.Clone, names: map[string]string{"token:1SECRET": "alice", "token:2SECRET": "j.doe"}}
 		a.write("start", owner, "box", "b")
 		if got := record.String(); !strings.Contains(got, want) || strings.Contains(got, "SECRET") {
 			t.Errorf("%v: %s", owner, got)
@@ -44,5 +44,15 @@ func TestCheckNeedsNoBox(t *testing.T) {
 		if denied != (code == ExecValidation) || !denied && record.Len() > 0 {
 			t.Errorf("%q: the record is %q", cmd, record.String())
 		}
+	}
+}
+
+// TestAuditMasksSecretOptions: the command line is masked like the arguments of its programs.
+func TestAuditMasksSecretOptions(t *testing.T) {
+	var record bytes.Buffer
+	m := &Manager{Commands: policy.Commands{Allow: []string{"ls"}}, Audit: slog.New(slog.NewJSONHandler(&record, nil))}
+	m.Check(Owner{}, Command{Cmd: "tool --password correcthorse 2>&1"})
+	if !strings.Contains(record.String(), `"cmd":"tool --password ‹password› 2>&1"`) {
+		t.Errorf("the record is %q", record.String())
 	}
 }

@@ -15,7 +15,7 @@ import (
 // lineAudit returns an audit in the line form, whose record has one time, and its text.
 func lineAudit() (*audit, *bytes.Buffer) {
 	var text bytes.Buffer
-	return &audit{log: slog.New(NewAuditLines(&text)), mask: strings.Clone, names: map[string]string{"token:1": "alice"}, lines: true}, &text
+	return &audit{log: slog.New(NewAuditLines(&text)), mask: strings.Clone, command: strings.Clone, names: map[string]string{"token:1": "alice"}, lines: true}, &text
 }
 
 // parseLine takes a line of the audit apart, as a reader does. Its pairs are unescaped.

@@ -324,20 +324,10 @@ func (p *Programs) mask(secrets *redact.Redactor) {
 	}
 }
 
-// maskProgram masks a path and arguments. The arguments are masked as one text, since one may
-// tell that the next is a secret. Of texts that are cut, also the beginning of a known secret
-// is masked.
+// maskProgram masks a path and arguments, also if one tells that the next is a secret. Of texts
+// that are cut, also the beginning of a known secret is masked.
 func maskProgram(secrets *redact.Redactor, path string, args []string, cut bool) (maskedPath string, maskedArgs []string) {
-	var line []byte
-	ranges := make([][2]int, len(args))
-	for i, arg := range args {
-		ranges[i] = [2]int{len(line), len(line) + len(arg)}
-		line = append(append(line, arg...), ' ')
-	}
-	maskedPath = secrets.Text(path)
-	for _, part := range secrets.Ranges(line, ranges) {
-		maskedArgs = append(maskedArgs, string(part))
-	}
+	maskedPath, maskedArgs = secrets.Text(path), secrets.Args(args)
 	if cut {
 		maskedPath = secrets.Name(maskedPath)
 		for i, arg := range maskedArgs {

@@ -38,7 +38,7 @@ func TestAuditRecordsPrograms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var record bytes.Buffer
-			json := &audit{log: slog.New(slog.NewJSONHandler(&record, nil)), mask: strings.Clone}
+			json := &audit{log: slog.New(slog.NewJSONHandler(&record, nil)), mask: strings.Clone, command: strings.Clone}
 			json.executed(box, run, tt.program)
 			lines, text := lineAudit()
 			lines.names = nil

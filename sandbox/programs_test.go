@@ -48,12 +48,12 @@ func auditedBox(t *testing.T) (*sandbox.Manager, *sandbox.Box) {
 // masked.
 func TestProgramsOfACommand(t *testing.T) {
 	m, box := auditedBox(t)
-	p := programsOf(t, m, box, `/bin/echo --password=hunter2SECRET; sh -c 'exit 3'; :`)
+	p := programsOf(t, m, box, `/bin/echo --password=hunter2SECRET --api-key abc1234; sh -c 'exit 3'; :`)
 	var got strings.Builder
 	for _, one := range p.List[1:] {
 		fmt.Fprintf(&got, "%q %d\n", one.Args, *one.Exit)
 	}
-	if want := "[\"/bin/echo\" \"--password=‹password›\"] 0\n[\"sh\" \"-c\" \"exit 3\"] 3\n"; got.String() != want || p.Missing != 0 {
+	if want := "[\"/bin/echo\" \"--password=‹password›\" \"--api-key\" \"‹secret›\"] 0\n[\"sh\" \"-c\" \"exit 3\"] 3\n"; got.String() != want || p.Missing != 0 {
 		t.Errorf("%swant\n%s%d missing", got.String(), want, p.Missing)
 	}
 	if _, err := m.Programs(sandbox.Owner{Principal: "local", Session: "other"}, p.Record.ID); err == nil {
