@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -72,9 +71,6 @@ type programLine struct {
 	Total  bool     `json:"total,omitempty"`
 }
 
-// maxPid is the kernel's largest pid.
-const maxPid = 1 << 22
-
 // programBook keeps the records of programs of a box's runs. The reader goroutine of the box
 // owns it.
 type programBook struct {
@@ -120,29 +116,19 @@ func (b *Box) receivePrograms(f wire.Frame) error {
 	}
 	now := time.Now()
 	for _, p := range body.List {
-		if err := checkProgram(p); err != nil {
-			return err
+		if !p.Valid() {
+			return wire.Violation("%v with a record that is out of range: number %d, %d microseconds old, pid %d, parent %d, %d arguments and %d more",
+				f.Kind, p.Seq, p.Micros, p.Pid, p.Parent, len(p.Args), p.More)
 		}
 		id, err := hex.DecodeString(p.Run)
 		if err != nil || len(id) != len(wire.ID{}) && len(id) != 0 {
-			return wire.Violation("%v with the invalid run %.40q", f.Kind, p.Run)
+			return wire.Violation("%v with an invalid run of %d bytes", f.Kind, len(p.Run))
 		}
 		if len(id) == 0 {
 			b.audit.executed(b, nil, p)
 		} else if r := b.run(wire.ID(id)); r != nil {
 			b.storeProgram(r, p, now)
 		}
-	}
-	return nil
-}
-
-// checkProgram returns a violation if a record is out of range.
-func checkProgram(p wire.Program) error {
-	switch {
-	case p.Seq < 1 || p.Seq > math.MaxInt64/2, p.Micros < 0 || p.Micros > maxAge.Microseconds(),
-		p.Pid < 0 || p.Pid > maxPid, p.Parent < 0 || p.Parent > maxPid, p.More < -1,
-		p.Exit != nil && (*p.Exit < 0 || *p.Exit > 255), len(p.Args) > wire.MaxProgramArgs:
-		return wire.Violation("%v with a record that is out of range: %.200q", wire.Programs, fmt.Sprintf("%+v", p))
 	}
 	return nil
 }

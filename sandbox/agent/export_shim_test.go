@@ -15,3 +15,15 @@ func ShimAllowed() []byte {
 	a := shimAnswer{Verdict: shimAllow}
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&a)), unsafe.Sizeof(a))...)
 }
+
+// ShimAsks returns the request of a shim for a call of a program with one argument.
+func ShimAsks(name, program, arg string) []byte {
+	r := shimRequest{Magic: shimMagic, Args: 1, Name: uint32(len(name)), Program: uint32(len(program)), Listed: uint32(len(arg) + 1), All: uint64(len(arg) + 1)}
+	return append(append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r))...), name+program+arg+"\x00"...)
+}
+
+// ShimEnds returns what a shim says of the end of a call.
+func ShimEnds(how, status uint32) []byte {
+	e := shimEnd{How: how, Status: status}
+	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(&e)), unsafe.Sizeof(e))...)
+}

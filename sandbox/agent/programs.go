@@ -216,6 +216,10 @@ func (p *programs) take(pending bool) (list []*programRecord, frame []byte) {
 		}
 		r.body.Micros = max(0, time.Since(r.at).Microseconds())
 		r.body.Unsure = r.body.Unsure || r.pending
+		if !r.body.Valid() { // a process has told something that no process can have
+			p.drop(r)
+			continue
+		}
 		if full = !add(r.body); full {
 			kept = append(kept, r)
 			continue
@@ -236,6 +240,14 @@ func (p *programs) take(pending bool) (list []*programRecord, frame []byte) {
 		return nil, nil
 	}
 	return list, wire.Append(nil, wire.Programs, wire.ID{}, append(payload, "]}"...))
+}
+
+// drop drops a record from the queue and counts it. The caller holds the lock.
+func (p *programs) drop(r *programRecord) {
+	p.bytes -= r.cost
+	if c := p.counts[r.run]; c != nil {
+		c.untold = true
+	}
 }
 
 // release makes room for others by the records that are sent.

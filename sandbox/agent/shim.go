@@ -505,8 +505,8 @@ func (s *shims) awaitEnd(raw interface {
 		if err == unix.EAGAIN {
 			return false
 		}
-		if n != int(unsafe.Sizeof(end)) || err != nil {
-			return true // the shim was killed
+		if n != int(unsafe.Sizeof(end)) || err != nil || !end.valid() {
+			return true // the shim was killed, or it is none
 		}
 		s.agent.programs.returned(record, end)
 		return true

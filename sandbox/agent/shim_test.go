@@ -523,6 +523,93 @@ func TestHostileShimRequests(t *testing.T) {
 	}
 }
 
+// socketOf returns the address at which the agent serves shims.
+func (h *host) socketOf() string {
+	h.t.Helper()
+	socket, err := os.Readlink(filepath.Join(filepath.Dir(h.dirOf()), "socket"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return socket
+}
+
+// TestShimEndsAreOnesOfTheKernel: whatever a process says of the end of a call, the agent sends
+// only records that the host accepts, and no code that no program can have.
+func TestShimEndsAreOnesOfTheKernel(t *testing.T) {
+	h := shimHost(t, t.TempDir(), wire.Shims{Names: []string{"cat"}})
+	socket := h.socketOf()
+	statuses := []uint32{0x7f, 0xff, 0x117f, 0x1ff, 0xffff, 0x10000, 0x1000000, 0xffffffff, 0x80000000, 0x80, 0x41, 0x7e, 0xc1, 0x101, 1 << 31, 0xff00 | 1}
+	honest := map[uint32]int{0: 0, 0x100: 1, 0x7e00: 126, 0xff00: 255, 9: 137, 0x8b: 139, 64: 192}
+	for status := range honest {
+		statuses = append(statuses, status)
+	}
+	calls := map[string]uint32{}
+	for i, status := range statuses {
+		for how := range uint32(6) {
+			conn, err := net.Dial("unixpacket", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			arg := fmt.Sprint(i, "-", how)
+			conn.Write(agent.ShimAsks("cat", "/bin/cat", arg))
+			conn.Read(make([]byte, 4096))
+			conn.Write(agent.ShimEnds(how, status))
+			conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("after the end %d, %#x: %d bytes, %v", how, status, n, err)
+			}
+			conn.Close()
+			if code, ok := honest[status]; !ok || how < 1 || how > 4 {
+				calls[arg] = never
+			} else {
+				calls[arg] = uint32(code)
+			}
+		}
+	}
+	args := map[int64]string{}
+	id := h.run(wire.StartBody{Cmd: "cat /dev/null"})
+	for len(calls) > 0 {
+		f, err := h.r.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == wire.Exit && f.Run == id {
+			break
+		}
+		var body wire.ProgramsBody
+		if f.Kind != wire.Programs {
+			continue
+		}
+		if err := wire.Decode(f, &body); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range body.List {
+			if !p.Valid() {
+				t.Errorf("%+v", p)
+			}
+			if p.Run != "" {
+				continue // of the command
+			}
+			if !p.End && len(p.Args) > 0 {
+				args[p.Seq] = p.Args[0]
+			}
+			want, code := calls[args[p.Seq]], uint32(never)
+			if p.Exit != nil {
+				code = uint32(*p.Exit)
+			}
+			if args[p.Seq] != "" && code != never && code != want {
+				t.Errorf("%s: code %d, want %d", args[p.Seq], code, want)
+			}
+		}
+	}
+	if len(args) != len(calls) {
+		t.Errorf("%d calls are recorded, want %d", len(args), len(calls))
+	}
+}
+
+// never is the code of a call whose end is not known.
+const never = 1 << 20
+
 // TestShimAllocatesNothing: what runs before the Go runtime must not need it.
 func TestShimAllocatesNothing(t *testing.T) {
 	cmd := exec.Command("go", "build", "-gcflags=-m", ".")

@@ -80,6 +80,13 @@ type shimEnd struct {
 	Status uint32
 }
 
+// valid reports whether a call can have ended so: whoever connects to the socket can say
+// anything. The status is one that wait4 can give of a process that has ended.
+func (e shimEnd) valid() bool {
+	exited, signaled := e.Status&^0xff00 == 0, e.Status&^0xff == 0 && e.Status&0x7f >= 1 && e.Status&0x7f <= 64
+	return e.How >= shimExited && e.How <= shimDenied && (exited || signaled)
+}
+
 const (
 	shimHeader  = int(unsafe.Sizeof(shimRequest{}))
 	maxShimCall = shimHeader + 2*maxShimPath + maxShimArgs

@@ -164,6 +164,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 )
 
@@ -537,6 +538,15 @@ type Program struct {
 
 	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Micros, Failed and Exit are set
 	Total bool `json:"total,omitempty"` // only Seq and Run are set
+}
+
+// Valid reports whether the numbers of a record are ones that a process can have. The agent
+// sends no other, whatever processes tell it.
+func (p Program) Valid() bool {
+	const maxPid, maxMicros = 1 << 22, 100 * 365 * 24 * 3600 * 1e6 // the kernel's largest pid; a hundred years
+	return p.Seq >= 1 && p.Seq <= math.MaxInt64/2 && p.Micros >= 0 && p.Micros <= maxMicros &&
+		p.Pid >= 0 && p.Pid <= maxPid && p.Parent >= 0 && p.Parent <= maxPid && p.More >= -1 &&
+		(p.Exit == nil || *p.Exit >= 0 && *p.Exit <= 255) && len(p.Args) <= MaxProgramArgs
 }
 
 const (
