@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"cmd/warmbox/cli": {
 		".", "server", "tools", "sandbox", "sandbox/docker", "sandbox/launch", "sandbox/rawlog", "sandbox/policy",
 		"sandbox/excerpt", "sandbox/agentbin", "sandbox/summary", "sandbox/summary/model", "sandbox/redact",
-		"sandbox/hostpath", "sandbox/keeper", "exectag", "privatefile", "shellquote", "spell", "userdir",
+		"sandbox/hostpath", "sandbox/keeper", "exectag", "filelock", "privatefile", "shellquote", "spell", "userdir",
 	},
 	"cmd/warmbox-bench": {"bench/command", "cmd/warmbox/cli"},
 	"cmd/warmbox-agent": {"sandbox/agent"},
