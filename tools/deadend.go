@@ -23,6 +23,7 @@ type scene struct {
 	calls  bool // the caller can call again
 	shells bool // such a call can run a command in a named shell of the box
 	byUser bool // a user ran the command, and no model
+	loop   bool // the caller has no tools: Set.Loop
 }
 
 // A deadEnd is a failure that many sessions run into, and the way out. Each is told once a
@@ -49,8 +50,11 @@ var deadEnds = []deadEnd{
 			return s.isolated() && s.installs()
 		},
 		func(s *scene) string {
-			return "No system packages can be installed in this container: commands are not root, and its root file system is read-only. " +
-				"Use what it has, or start a container with another image; the owner can build one (warmbox image build --packages)."
+			can := "No system packages can be installed in this container: commands are not root, and its root file system is read-only. "
+			if s.loop {
+				return can + "Use what it has, or tell the user, who can build another image (warmbox image build --packages)."
+			}
+			return can + "Use what it has, or start a container with another image; the owner can build one (warmbox image build --packages)."
 		},
 	}, {
 		"read-only",
@@ -90,7 +94,11 @@ var deadEnds = []deadEnd{
 			return s.says("no module named pip") || slices.Contains([]string{"pip", "pip3"}, s.missing()) && !s.has("pip") && !s.has("pip3")
 		},
 		func(s *scene) string {
-			return "Python has no pip here: use its standard library and what the image has (python3 -c 'help(\"modules\")'), or start a container with another image."
+			way := "Python has no pip here: use its standard library and what the image has (python3 -c 'help(\"modules\")'), or "
+			if s.loop {
+				return way + "tell the user, who can choose another image (--image)."
+			}
+			return way + "start a container with another image."
 		},
 	}, {
 		"managed",
@@ -108,7 +116,11 @@ var deadEnds = []deadEnd{
 			return s.says("terminal is dumb", "problem with the editor", "using either -m or -f option", "output is not to a terminal")
 		},
 		func(s *scene) string {
-			return "An editor needs a terminal (tty: true). Without one use git commit -m, git merge --no-edit, or GIT_SEQUENCE_EDITOR=true git rebase -i, and change files with sed or a heredoc."
+			terminal := " (tty: true)"
+			if s.loop {
+				terminal = ""
+			}
+			return "An editor needs a terminal" + terminal + ". Without one use git commit -m, git merge --no-edit, or GIT_SEQUENCE_EDITOR=true git rebase -i, and change files with sed or a heredoc."
 		},
 	}, {
 		"host path",
@@ -133,6 +145,9 @@ var deadEnds = []deadEnd{
 		"port",
 		func(s *scene) bool { return s.says("address already in use", "eaddrinuse") },
 		func(s *scene) string {
+			if s.loop {
+				return "Another process of this container has the port: use another port, or end that process (ps, kill)."
+			}
 			return "Another process of this container has the port: list shows what runs, and stop ends it."
 		},
 	}, {
@@ -146,9 +161,12 @@ var deadEnds = []deadEnd{
 	}, {
 		"state",
 		func(s *scene) bool {
-			return s.exit.Status == sandbox.Exited && s.exit.Code == 0 && s.text == "" && s.calls && onlyState(s.cmd)
+			return s.exit.Status == sandbox.Exited && s.exit.Code == 0 && s.text == "" && (s.calls || s.loop) && onlyState(s.cmd)
 		},
 		func(s *scene) string {
+			if s.loop {
+				return "Each command has a new shell: the directory and variables that this one set are gone. Write what needs them into the same command: cd DIR && COMMAND."
+			}
 			if !s.shells {
 				return "Each command has a new shell: the directory and variables that this one set are gone. Use workdir and env."
 			}
@@ -179,7 +197,7 @@ func (s *Set) deadEnds(owner sandbox.Owner, follows bool, run *sandbox.Run, exit
 	if c == nil {
 		return nil
 	}
-	c.calls, c.shells = follows, s.Manager.Commands.Unlimited() && strings.HasSuffix(run.Box.Shell, "/bash")
+	c.loop, c.calls, c.shells = s.Loop, follows, s.Manager.Commands.Unlimited() && strings.HasSuffix(run.Box.Shell, "/bash")
 	return c.ways(once)
 }
 
@@ -373,7 +391,11 @@ func (s *scene) notFound(name string, once func(string) bool) (list []string) {
 	case s.byUser:
 		list = append(list, fmt.Sprintf("%s was not found: use an image that has it, or install it in the workspace; this image is %s.", name, image))
 	case once("programs"):
-		list = append(list, fmt.Sprintf("%s was not found: use another way, or start a container with an image that has it; this one is %s.", name, image))
+		other := "start a container with an image that has it"
+		if s.loop {
+			other = "tell the user, who can choose an image that has it (--image)"
+		}
+		list = append(list, fmt.Sprintf("%s was not found: use another way, or %s; this one is %s.", name, other, image))
 	}
 	return list
 }

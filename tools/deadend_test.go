@@ -177,3 +177,26 @@ func TestRoomIsToldOnce(t *testing.T) {
 	callTool(t, other, "exec", `{"cmd":"echo hi"}`).has(t, map[string]any{"room": nil})
 	callTool(t, connect(t, newSet(t)), "exec", `{"cmd":"echo hi"}`).has(t, map[string]any{"room": nil})
 }
+
+// TestLoopHintsNameNoTool: a model that has only commands is told of no tool and no argument.
+func TestLoopHintsNameNoTool(t *testing.T) {
+	box, err := roomySet(t, usual).Manager.DefaultBox(t.Context(), sandbox.Owner{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &scene{box: box, room: usual, loop: true, cmd: "cd x"}
+	hints := c.notFound("nosuchprogram", func(string) bool { return true })
+	for _, d := range deadEnds {
+		if d.name != "input" && d.name != "terminal" { // only for callers that can call again
+			hints = append(hints, d.way(c))
+		}
+	}
+	hints = append(hints, (&Set{Loop: true}).leftoverHint("e-1", sandbox.Exit{Leftover: make([]sandbox.Proc, 1)})...)
+	for _, hint := range hints {
+		for _, tool := range []string{"tty", "start a container", "list shows", "stop ", "logs ", "workdir", "execId"} {
+			if strings.Contains(hint, tool) {
+				t.Errorf("%q names %q", hint, tool)
+			}
+		}
+	}
+}

@@ -251,7 +251,7 @@ func inContainer(box *sandbox.Box, dir string) string {
 
 // result returns what a call says of its command.
 func (s *Set) result(ctx context.Context, owner sandbox.Owner, args execCall, run *sandbox.Run, exit sandbox.Exit, limits excerpt.Limits) ExecResult {
-	r := newExecResult(ctx, run, exit)
+	r := s.newExecResult(ctx, run, exit)
 	if args.follows {
 		r.Room = s.room(owner, run.Box)
 		if exit.Status == sandbox.Running {

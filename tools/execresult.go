@@ -93,7 +93,7 @@ const execOutput = `{"type":"object","properties":{
 
 // newExecResult returns the result of a run without its output. The exit was read before, so
 // that the output of a run that has ended is complete.
-func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) ExecResult {
+func (s *Set) newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) ExecResult {
 	r := ExecResult{
 		Status: exit.Status, Signal: exit.Signal, took: exit.Took, DurationMs: exit.Took.Milliseconds(),
 		ExitCode: exitCode(exit), ContainerID: run.Box.ID, ExecID: run.ID, LogPath: run.LogPath(), tty: run.Command.TTY != nil,
@@ -109,7 +109,7 @@ func newExecResult(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) Exe
 	if !log.Complete {
 		r.Log = &LogGap{LostBytes: log.Lost, Reason: log.Reason}
 	}
-	r.Hint = strings.Join(execHints(ctx, run, exit), " ")
+	r.Hint = strings.Join(s.execHints(ctx, run, exit), " ")
 	r.logged = log.Lines
 	return r
 }

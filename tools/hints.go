@@ -11,7 +11,7 @@ import (
 )
 
 // execHints are the sentences of a hint about a command.
-func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []string {
+func (s *Set) execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []string {
 	var list []string
 	switch exit.Status {
 	case sandbox.Running:
@@ -32,10 +32,19 @@ func execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit) []strin
 		list = append(list, lostHint(exit.Err))
 	}
 	list = append(list, memoryHint(exit)...)
-	if len(exit.Leftover) > 0 {
-		list = append(list, leftoverHint(run.ID))
-	}
+	list = append(list, s.leftoverHint(run.ID, exit)...)
 	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
+}
+
+// leftoverHint is about processes that a command left behind.
+func (s *Set) leftoverHint(id string, exit sandbox.Exit) []string {
+	switch {
+	case len(exit.Leftover) == 0:
+		return nil
+	case s.Loop:
+		return []string{"What these processes print is not shown; a later command can end them (kill)."}
+	}
+	return []string{fmt.Sprintf(`The log gets what these processes print; stop {"execId": %q} ends them.`, id)}
 }
 
 // memoryHint reports a process that the kernel killed. The kernel counts those of a container,
@@ -100,10 +109,6 @@ func killedHint(ctx context.Context, box *sandbox.Box, why error) string {
 func lostHint(err error) string {
 	f := FailureOf(err)
 	return strings.TrimSpace(strings.TrimSuffix(f.Error, ".") + ". " + f.Hint)
-}
-
-func leftoverHint(id string) string {
-	return fmt.Sprintf(`The log gets what these processes print; stop {"execId": %q} ends them.`, id)
 }
 
 // replacedHint reports that the caller's container was replaced by a new one, and why.

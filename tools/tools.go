@@ -62,6 +62,7 @@ type Set struct {
 	Model    Model                                   // summarises instead of the built-in summariser; nil: none
 	Sampler  Sampler                                 // summarises by the model of the calling client; nil: none
 	Terse    bool                                    // no output is summarised
+	Loop     bool                                    // the model has no tools, only commands that run one after the other: hints name no tool
 	Ask      time.Duration                           // how long the user may take to approve a command that the allowlist lacks; 0: users are not asked
 	RunOn    bool                                    // the commands of a client that disconnects run on; else its calls are cancelled
 	Replies  Form                                    // which forms of a reply are whole; "": those that the client shows its model

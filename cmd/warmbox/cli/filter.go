@@ -25,6 +25,7 @@ func filterCommand() Command {
 		Short: "runs the <exec COMMAND> tags of a model's text, and writes the text with the results",
 		Long: "Reads the text of a language model on standard input, runs the command of each tag <exec COMMAND> in order in\n" +
 			"one box, and writes the text with the result of each tag after it. Text and results are written as they come.\n" +
+			"Each command has a new shell: cd and export do not carry over to the next tag.\n" +
 			"It is for loops without MCP; `warmbox filter` has no state from one run to the next but the workspace.\n\n" +
 			"  echo 'I look: <exec ls>' | warmbox filter --workspace .\n" +
 			"  my-model < conversation | warmbox filter --guide\n\n" +
@@ -102,6 +103,7 @@ func (c *Call) filter(ctx context.Context, out filterOutput) error {
 		return err
 	}
 	set.Wait = time.Duration(c.Config.Exec.Timeout) + time.Minute // no later call asks for a command
+	set.Loop = true
 	f := &filter{Call: c, manager: manager, tools: set, out: out}
 	if err := f.process(ctx); err != nil {
 		return err
@@ -217,6 +219,9 @@ func (f *filter) run(ctx context.Context, p exectag.Piece) filterResult {
 		return f.refused(r, exectag.ExecFailed, err)
 	}
 	r.show(result)
+	if result.Truncated && result.LogPath != "" { // on a path that no command can read
+		fmt.Fprintf(f.Stderr, "all output of the command %s is in %s\n", result.ExecID, result.LogPath)
+	}
 	if result.ExitCode == nil {
 		f.unfinished(ctx, &r, result)
 	}
@@ -312,17 +317,21 @@ func (r filterResult) safe() filterResult {
 	return r
 }
 
-// leftOut says how much output is not shown, and where it is.
+// leftOut says how much output is not shown, and how a model sees more of it.
 func leftOut(x tools.ExecResult) string {
 	text := "Left out of the output: "
 	if x.OmittedLines > 0 {
 		text += excerpt.Count(x.OmittedLines, "line") + ", "
 	}
-	text += excerpt.Count(x.OmittedBytes, "byte")
-	if x.LogPath != "" {
-		text += "; all of it is in " + x.LogPath
+	text += excerpt.Count(x.OmittedBytes, "byte") + "."
+	const again = " To see another part, run the command again with "
+	switch {
+	case x.OmittedLines > 0:
+		text += again + "| grep TEXT or | head -n 400 | tail -n 200."
+	case x.Stdout+x.Stderr != "": // a line that is cut; of binary output nothing is shown
+		text += again + "| head -c 4000 | tail -c 2000."
 	}
-	return text + "."
+	return text
 }
 
 // block is the result in the guide's form.
