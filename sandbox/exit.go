@@ -60,7 +60,7 @@ func checkExit(b wire.ExitBody, shell string) error {
 		}
 		fallthrough
 	default:
-		return wire.Violation("Exit from the shell %q, which is %.100q", shell, b.Shell)
+		return wire.Violation("%v with an invalid state of its named shell, of %d bytes, or without one", wire.Exit, len(b.Shell))
 	}
 	if b.Code < 0 || b.Code > 255 || b.Signal < 0 || b.Signal > 64 || b.More < 0 || len(b.Leftover) > wire.MaxLeftover {
 		return wire.Violation("Exit with code %d, signal %d, %d leftover", b.Code, b.Signal, len(b.Leftover))

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -204,6 +205,66 @@ func TestLyingAgentLosesOnlyItsBox(t *testing.T) {
 	<-run.Done()
 	if run.Exit().Code != 5 {
 		t.Errorf("the honest box: %+v", run.Exit())
+	}
+}
+
+// TestViolationsShowNothingOfTheBox: the error of a box that ended for a violation has numbers and
+// kinds of frames, and nothing else that its agent sent: a secret could be in it.
+func TestViolationsShowNothingOfTheBox(t *testing.T) {
+	const marker = "sup3rs3cret"
+	text := `"` + marker + `"`
+	lies := map[string]liar{
+		"no frame": raw(func(wire.ID) []byte { return []byte(strings.Repeat(marker, 10)) }),
+		"run id": raw(func(wire.ID) []byte {
+			return wire.Append(nil, wire.Stdout, wire.ID([]byte(marker+"12345")), []byte(marker))
+		}),
+		"hello's run id": raw(func(wire.ID) []byte {
+			return wire.Append(nil, wire.Hello, wire.ID([]byte(marker+"12345")), []byte(marker))
+		}),
+	}
+	bodies := map[string]string{
+		"text": marker, "string": text, "list": `[` + text + `]`, "cut": `{"x":` + text, "key": `{` + text + `}`,
+		"pid": `{"pid":` + text + `}`, "step": `{"step":` + text + `,"errno":` + text + `}`, "code": `{"code":` + text + `}`,
+		"shell": `{"shell":` + text + `}`, "name": `{"leftover":[{"pid":0,"name":` + text + `}]}`, "long": `{"leftover":[{"pid":1,"name":"` + strings.Repeat(marker, 9) + `"}]}`,
+		"tag": `{"tag":` + text + `,"bytes":-1}`, "boot": `{"boot":` + text + `,"files":[` + text + `]}`,
+		"run": `{"list":[{"seq":1,"run":` + text + `}]}`, "path": `{"list":[{"seq":-1,"path":` + text + `,"args":[` + text + `]}]}`,
+		"exit": `{"list":[{"seq":1,"path":` + text + `,"args":[` + text + `],"exit":65535}]}`, "args": `{"list":[{"seq":1,"args":` + text + `}]}`,
+		"map": `{"shims":{"deny":{` + text + `:1}},"env":` + text + `}`,
+	}
+	for kind := wire.Started - 1; kind <= wire.Programs+1; kind++ {
+		for name, body := range bodies {
+			lies[fmt.Sprint(kind, " ", name)] = raw(func(run wire.ID) []byte {
+				if kind == wire.Seen || kind == wire.Programs || kind == wire.Pong {
+					run = wire.ID{}
+				}
+				var begun []byte
+				if kind > wire.Refused && run != (wire.ID{}) {
+					begun = started(run)
+				}
+				return append(wire.Append(begun, kind, run, []byte(body)), strings.Repeat(marker, 3)...)
+			})
+		}
+	}
+	for name, lie := range lies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := boxtest.Manager(t, lyingLauncher{lie}, sandbox.Spec{Lease: 300 * time.Millisecond, AuditPrograms: true})
+			box, _, err := m.Start(t.Context(), sandbox.Owner{}, sandbox.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, err := box.Exec(t.Context(), sandbox.Command{Cmd: "true"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-box.Done()
+			<-run.Done()
+			for _, err := range []error{run.Exit().Err, box.Gone()} {
+				if said := fmt.Sprint(err); strings.Contains(said, marker[:4]) || strings.Contains(said, fmt.Sprintf("%x", marker[:4])) {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
 

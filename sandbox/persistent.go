@@ -345,7 +345,7 @@ func readKnown(r *wire.Reader, n int) ([]knownRun, error) {
 		k.id = f.Run
 		if !wire.TagName(k.Tag) || ids[k.id] || tags[k.Tag] || k.Bytes < 0 || k.Bytes > maxPrinted ||
 			k.AgeMillis < 0 || k.AgeMillis > maxAge.Milliseconds() {
-			return nil, wire.Violation("%v of %.100q with %d bytes, %d ms old", f.Kind, k.Tag, k.Bytes, k.AgeMillis)
+			return nil, wire.Violation("%v of a run that is named twice, or whose tag or numbers are invalid: a tag of %d bytes, %d bytes printed, %d ms old", f.Kind, len(k.Tag), k.Bytes, k.AgeMillis)
 		}
 		ids[k.id], tags[k.Tag] = true, true
 	}
@@ -397,7 +397,7 @@ func (b *Box) revive(k knownRun) (*Run, error) {
 	}
 	if has := log.Stats().Bytes; has > k.Bytes {
 		log.Detach()
-		return nil, wire.Violation("%v of %s with %d bytes, and its log has %d", wire.Known, k.Tag, k.Bytes, has)
+		return nil, wire.Violation("%v of a run with %d bytes, and its log has %d", wire.Known, k.Bytes, has)
 	}
 	c := Command{
 		Cmd: head.Cmd, Dir: head.Dir, Timeout: time.Duration(n.TimeoutMillis) * time.Millisecond,

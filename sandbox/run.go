@@ -344,7 +344,8 @@ func (r *Run) receive(f wire.Frame) (over bool, err error) {
 	case wire.Started:
 		r.phase = started
 	case wire.Refused:
-		return true, r.refused(f)
+		err := r.refused(f)
+		return err == nil, err // a run with an invalid refusal is lost with its box
 	case wire.Stdout:
 		return false, r.print(rawlog.Stdout, 0, f.Payload)
 	case wire.Stderr:

@@ -23,9 +23,9 @@ func (a *Agent) reportFiles(f wire.Frame) error {
 	}
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	seen := wire.SeenBody{Boot: strings.TrimSpace(string(boot))}
-	for _, name := range body.Paths {
+	for i, name := range body.Paths {
 		if !path.IsAbs(name) {
-			return wire.Violation("%v of the relative path %.100q", f.Kind, name)
+			return wire.Violation("%v of a relative path, number %d", f.Kind, i+1)
 		}
 		seen.Files = append(seen.Files, stat(name))
 	}

@@ -74,7 +74,7 @@ func (a *Agent) start(f wire.Frame) error {
 			return err
 		}
 	} else if a.names.busy(body.Shell) {
-		return wire.Violation("%v in the named shell %q, which is busy", wire.Start, body.Shell)
+		return wire.Violation("%v in a named shell that is busy", wire.Start)
 	}
 	body.Env = a.shims.inPath(body.Env)
 	a.shims.mend()

@@ -66,7 +66,7 @@ func ExampleReader_Read_violation() {
 		fmt.Println(errors.Is(err, wire.ErrViolation), err)
 	}
 	// Output:
-	// true protocol violation: not a frame: 485454502f312e31
+	// true protocol violation: not a frame: the stream has something else in the place of a header
 	// true protocol violation: unexpected kind 0x02
 	// true protocol violation: Stdout payload of 1073741824 bytes is longer than the limit of 65536
 }

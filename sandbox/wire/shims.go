@@ -55,12 +55,12 @@ func (s *Shims) Check() error {
 	}
 	for _, name := range all {
 		if !ShimName(name) {
-			return Violation("%v with the invalid name of a shim %.100q", Hello, name)
+			return Violation("%v with an invalid name of a shim, of %d bytes", Hello, len(name))
 		}
 	}
-	for name, text := range s.Deny {
+	for _, text := range s.Deny {
 		if !ShimText(text) {
-			return Violation("%v with an invalid sentence for the shim %.100q", Hello, name)
+			return Violation("%v with an invalid sentence of %d bytes for a shim", Hello, len(text))
 		}
 	}
 	if s.TimeoutMillis < 0 || s.OutputBytes < 0 || s.OutputLines < 0 {

@@ -165,6 +165,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strings"
 )
 
@@ -308,10 +309,10 @@ func (b StartBody) Check() error {
 		return Violation("%v with a terminal of %d columns and %d rows, each side must be 1 to %d", Start, b.TTY.Cols, b.TTY.Rows, maxSide)
 	}
 	if b.Shell != "" && !ShellName(b.Shell) {
-		return Violation("%v with the invalid shell name %.100q", Start, b.Shell)
+		return Violation("%v with an invalid shell name of %d bytes", Start, len(b.Shell))
 	}
 	if b.Tag != "" && !TagName(b.Tag) {
-		return Violation("%v with the invalid tag %.100q", Start, b.Tag)
+		return Violation("%v with an invalid tag of %d bytes", Start, len(b.Tag))
 	}
 	if b.Window == 0 {
 		return nil
@@ -566,10 +567,26 @@ const MaxLeftover = 32
 // ErrViolation is wrapped by every error about a breach of the protocol.
 var ErrViolation = errors.New("protocol violation")
 
-// Violation returns an error that wraps ErrViolation.
+// Violation returns an error that wraps ErrViolation. What the other side sent is untrusted
+// and can contain secrets, so of the arguments only numbers and kinds of frames are shown: in
+// place of anything else stands hidden.
 func Violation(format string, args ...any) error {
+	for i, arg := range args {
+		switch reflect.ValueOf(arg).Kind() {
+		case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+			reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		default:
+			args[i] = hidden{}
+		}
+	}
 	return fmt.Errorf("%w: %s", ErrViolation, fmt.Sprintf(format, args...))
 }
+
+// hidden stands for an argument of Violation that is not shown, whatever the verb.
+type hidden struct{}
+
+// Format implements fmt.Formatter.
+func (hidden) Format(s fmt.State, _ rune) { io.WriteString(s, "(not shown)") }
 
 // Put writes a frame's header into the first HeaderLen bytes of buf. The agent reads
 // output directly behind it, so that header and payload leave in one write.
@@ -602,7 +619,13 @@ func AppendJSON(buf []byte, kind Kind, run ID, body any) ([]byte, error) {
 // Decode decodes a JSON payload into body. Invalid JSON is a violation.
 func Decode(f Frame, body any) error {
 	if err := json.Unmarshal(f.Payload, body); err != nil {
-		return Violation("%v: %v", f.Kind, err)
+		at, what := int64(len(f.Payload)), "with JSON of a wrong type" // the error's text can quote the payload
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			at = wrong.Offset
+		} else if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
+			at, what = bad.Offset, "with invalid JSON"
+		}
+		return Violation("%v "+what+" at byte %d of %d", f.Kind, at, len(f.Payload))
 	}
 	return nil
 }
@@ -707,11 +730,11 @@ func (r *Reader) header(h []byte) (Frame, int, error) {
 	length := binary.BigEndian.Uint32(h[4:8])
 	switch {
 	case h[0] != magic || h[2] != 0 || h[3] != 0:
-		return f, 0, Violation("not a frame: %x", h[:8])
+		return f, 0, Violation("not a frame: the stream has something else in the place of a header")
 	case !f.Kind.sentBy(r.side):
 		return f, 0, Violation("unexpected kind %#02x", byte(f.Kind))
 	case f.Kind.ofRun() == (f.Run == ID{}):
-		return f, 0, Violation("%v with run id %x: only frames about a run have one", f.Kind, f.Run)
+		return f, 0, Violation("%v and its run id disagree: exactly the frames about a run have one", f.Kind)
 	case length > uint32(limit(f.Kind)):
 		return f, 0, Violation("%v payload of %d bytes is longer than the limit of %d", f.Kind, length, limit(f.Kind))
 	}

@@ -226,3 +226,31 @@ func (l *loop) Read(p []byte) (int, error) {
 	l.pos = (l.pos + n) % len(l.stream)
 	return n, nil
 }
+
+// TestViolationsShowOnlyNumbersAndKinds: whatever a caller of Violation passes.
+func TestViolationsShowOnlyNumbersAndKinds(t *testing.T) {
+	type name string
+	text := "secret"
+	for _, arg := range []any{text, name(text), []byte(text), &text, errors.New(text), []string{text}, struct{ s string }{text}, map[string]int{text: 1}, nil} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%q", "%.100q", "%s", "%x", "%d"} {
+			err := Violation("%v of %d "+verb, Start, 7, arg)
+			if want := "protocol violation: Start of 7 (not shown)"; err.Error() != want || !errors.Is(err, ErrViolation) {
+				t.Errorf("%s of %T: %q, want %q", verb, arg, err, want)
+			}
+		}
+	}
+}
+
+// TestDecodeQuotesNoPayload: invalid JSON is told by its place.
+func TestDecodeQuotesNoPayload(t *testing.T) {
+	for payload, want := range map[string]string{
+		`{"pid":"secret"}`: "protocol violation: Started with JSON of a wrong type at byte 15 of 16",
+		`{"pid":7e99}`:     "protocol violation: Started with JSON of a wrong type at byte 11 of 12",
+		`secret`:           "protocol violation: Started with invalid JSON at byte 1 of 6",
+	} {
+		var body StartedBody
+		if err := Decode(Frame{Kind: Started, Payload: []byte(payload)}, &body); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", payload, err, want)
+		}
+	}
+}
