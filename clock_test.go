@@ -34,8 +34,6 @@ var wallClock = map[string]string{
 	"sandbox/programs.go: Format":          "for people",
 	"sandbox/programs.go: UTC":             "for people",
 	"sandbox/auditlines.go: UTC":           "for people",
-	"sandbox/programs.go: Format":          "for people",
-	"sandbox/programs.go: UTC":             "for people",
 	"sandbox/rawlog/age.go: Round":         "measures how the clock was set",
 	"sandbox/rawlog/index.go: Start":       "for people, and for when output came",
 	"sandbox/rawlog/sweep.go: ModTime":     "an ager knows how the clock was set",
