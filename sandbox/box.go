@@ -308,7 +308,7 @@ func (b *Box) dispatch(f wire.Frame) error {
 	}
 	r := b.run(f.Run)
 	if r == nil {
-		return wire.Violation("%v of an unknown run", f.Kind)
+		return b.toldGone(f)
 	}
 	over, err := r.receive(f)
 	b.recordEnd(r)

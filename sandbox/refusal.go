@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -100,4 +101,29 @@ func signalName(n int) string {
 		return signalNames[n]
 	}
 	return fmt.Sprintf("SIG%d", n)
+}
+
+// toldGone returns why a box is gone, as the process that held it says by a Refused of
+// KeptGone. Any other frame of an unknown run violates the protocol.
+func (b *Box) toldGone(f wire.Frame) error {
+	var body wire.RefusedBody
+	if b.Place.Backend != KeptBackend || f.Kind != wire.Refused || f.Run != wire.ID([]byte(KeptGone)) {
+		return wire.Violation("%v of an unknown run", f.Kind)
+	}
+	if err := wire.Decode(f, &body); err != nil {
+		return err
+	}
+	return &Error{Code: body.Code, Text: body.Text, Hint: body.Hint}
+}
+
+// lost says why a run is lost with its box. Of a box that another process holds, only that
+// process knows the id.
+func (r *Run) lost(hint string, cause error) error {
+	if r.Box.Place.Backend != KeptBackend {
+		return Errorf(BoxGone, hint, "box %s ended while the command ran: %w", r.Box.ID, cause)
+	}
+	if told, ok := errors.AsType[*Error](cause); ok {
+		return told
+	}
+	return Errorf(BoxGone, hint, "the connection to the box failed while the command ran: %w", cause)
 }

@@ -471,7 +471,7 @@ func (r *Run) lose(status Status, cause error) {
 		if r.bridge != nil {
 			hint = "Run it again in another box."
 		}
-		e.Err = Errorf(BoxGone, hint, "box %s ended while the command ran: %w", r.Box.ID, cause)
+		e.Err = r.lost(hint, cause)
 	}
 	r.finish(e)
 }

@@ -77,6 +77,10 @@ type Place struct {
 // keeper: what that says is not the box's text.
 const KeptBackend = "keeper"
 
+// KeptGone is the id of the Refused by which that process says that the box is gone. It is
+// no run's: those are random.
+const KeptGone = "the box is gone."
+
 // Spec says what box is wanted. Every field's zero value is the backend's own
 // default, and a backend ignores what it has no use for.
 type Spec struct {

@@ -86,7 +86,7 @@ func (c *Client) greet(ctx context.Context, conn net.Conn) (s *stream, again boo
 		conn.Close()
 		return nil, false, errors.New("the process that holds the box does not say where it is")
 	}
-	return &stream{conn, *a.Place}, false, nil
+	return &stream{conn, *a.Place, a.Box, a.Pid}, false, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -103,7 +103,28 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // A stream is a connection to a keeper in the place of one to an agent.
 type stream struct {
 	net.Conn
-	place sandbox.Place
+	place  sandbox.Place
+	box    string // its id, as other programs know it
+	keeper int    // the process id
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	return n, s.explain(err)
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	n, err := s.Conn.Write(p)
+	return n, s.explain(err)
+}
+
+// explain says of the end of the connection whose it was, unless this program ended it.
+func (s *stream) explain(err error) error {
+	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return sandbox.Errorf(sandbox.BoxGone, "Run it again: if the box still runs, another process takes it.",
+		"the warmbox process %d, which held box %s, hung up while the command ran", s.keeper, s.box)
 }
 
 func (s *stream) Place() sandbox.Place { return s.place }

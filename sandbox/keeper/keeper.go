@@ -35,6 +35,9 @@ const (
 	// greetTimeout is how long a client may take for its first message.
 	greetTimeout = 10 * time.Second
 
+	// leaveTimeout is how long a client may take to hear that the box is gone.
+	leaveTimeout = time.Second
+
 	// maxMessage bounds the first messages.
 	maxMessage = 1 << 20
 )
@@ -62,6 +65,8 @@ type request struct {
 // An answer is the keeper's.
 type answer struct {
 	Place *sandbox.Place `json:"place,omitempty"`
+	Box   string         `json:"box,omitempty"`
+	Pid   int            `json:"pid,omitempty"`   // of the keeper
 	Error string         `json:"error,omitempty"` // why the client is refused
 	Hint  string         `json:"hint,omitempty"`
 }
@@ -148,6 +153,8 @@ func (k *Keeper) serve(ctx context.Context, conn net.Conn) {
 		return
 	}
 	s := newSession(k, conn)
+	stop()
+	defer context.AfterFunc(ctx, func() { s.leave(nil) })()
 	if err := s.serve(); err != io.EOF && ctx.Err() == nil {
 		k.logger().Warn("client lost", "err", err)
 	}
@@ -174,7 +181,7 @@ func (k *Keeper) admit(conn net.Conn) error {
 	}
 	place := k.Box.Place
 	place.Backend, place.Heartbeat, place.Shown = Backend, false, nil
-	return send(conn, answer{Place: &place})
+	return send(conn, answer{Place: &place, Box: k.Box.ID, Pid: os.Getpid()})
 }
 
 func (k *Keeper) logger() *slog.Logger {

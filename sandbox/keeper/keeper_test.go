@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type kept struct {
 	box    *sandbox.Box
 	socket string
 	ended  chan struct{} // closed when the keeper has ended
+	stop   func()        // ends the keeper
 }
 
 func keep(t *testing.T, linger time.Duration, change func(*sandbox.Manager)) *kept {
@@ -68,7 +70,7 @@ func (k *kept) serve(linger time.Duration) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	k.ended = ended
+	k.ended, k.stop = ended, cancel
 	server := &keeper.Keeper{Box: k.box, Settings: settings, Linger: linger, Logger: slog.New(slog.NewTextHandler(k.t.Output(), nil))}
 	go func() {
 		defer close(ended)
@@ -381,5 +383,43 @@ func TestClientsAlwaysFindAKeeper(t *testing.T) {
 			t.Fatalf("%+v", e)
 		}
 		box.Close()
+	}
+}
+
+// A client whose box or keeper is gone is told which of them it was, by names that other
+// programs know.
+func TestClientKnowsWhatIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*kept)
+		want string
+	}{
+		"box":    {func(k *kept) { killProcess(k.t, k.box.Pid) }, "box BOX ended"},
+		"keeper": {func(k *kept) { k.stop() }, "the warmbox process PID, which held box BOX, hung up while the command ran"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := keep(t, time.Minute, nil)
+			box := k.mustClient()
+			r, w := io.Pipe()
+			run := start(t, box, sandbox.Command{Cmd: "echo here; exec sleep 1000", Stdout: w, Stderr: io.Discard})
+			if _, err := io.ReadFull(r, make([]byte, 5)); err != nil {
+				t.Fatal(err)
+			}
+			c.end(k)
+			e := wait(t, run)
+			want := strings.NewReplacer("BOX", k.box.ID, "PID", strconv.Itoa(os.Getpid())).Replace(c.want)
+			if e.Status != sandbox.Lost || e.Err == nil || !strings.HasPrefix(e.Err.Error(), want) {
+				t.Errorf("%+v, want %q", e, want)
+			}
+		})
+	}
+}
+
+func killProcess(t *testing.T, pid int) {
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Kill()
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/wire"
@@ -27,6 +28,7 @@ type session struct {
 	runs map[wire.ID]*program
 
 	running sync.WaitGroup
+	left    sync.Once
 }
 
 func newSession(k *Keeper, conn net.Conn) *session {
@@ -58,6 +60,26 @@ func (s *session) serve() error {
 		}
 	}
 	return err
+}
+
+// leave ends the connection, and tells the client first if the box is gone: because of lost,
+// or as the box itself says.
+func (s *session) leave(lost error) {
+	s.left.Do(func() {
+		defer s.conn.Close()
+		select {
+		case <-s.keeper.Box.Done():
+		default:
+			if lost == nil {
+				return // the keeper ends, and the box goes on
+			}
+		}
+		if lost == nil {
+			lost = sandbox.Errorf(sandbox.BoxGone, "Run it again in another box.", "box %s ended: %w", s.keeper.Box.ID, s.keeper.Box.Gone())
+		}
+		s.conn.SetWriteDeadline(time.Now().Add(leaveTimeout)) // also of a write under way
+		s.refuse(wire.ID([]byte(sandbox.KeptGone)), lost)
+	})
 }
 
 // end ends all that the client started.
@@ -255,7 +277,7 @@ func (p *program) follow() {
 	case exit.Status == sandbox.Exited && exit.Err != nil:
 		s.refuse(p.id, exit.Err)
 	case exit.Status == sandbox.Lost:
-		s.conn.Close() // with its box
+		s.leave(exit.Err)
 	default:
 		p.reportExit(exit)
 	}

@@ -135,13 +135,16 @@ func (c *Call) bridge(ctx context.Context, manager *sandbox.Manager, box *sandbo
 	awaitProgram(run)
 	exit := run.Exit()
 	p.awaitDelivered(run, exit)
-	if exit.Err != nil {
+	if exit.Err != nil && exit.Status != sandbox.Lost {
 		return exit.Err
 	}
 	if exit.Code != 0 || exit.Took < startUpTime && !in.ended.Load() {
 		c.tellEnd(end{run: run, exit: exit, signal: p.passed(), stderr: manager.Mask(tail.String())})
 	}
-	if exit.Code == 0 {
+	switch {
+	case exit.Err != nil:
+		return exit.Err
+	case exit.Code == 0:
 		return nil
 	}
 	return &codeError{code: exit.Code}
@@ -296,6 +299,8 @@ func (e end) text(program string) string {
 // how says how the program ended.
 func (e end) how() string {
 	switch {
+	case e.exit.Status == sandbox.Lost:
+		return "was lost"
 	case e.exit.Status == sandbox.OOM:
 		return "ended because memory was short"
 	case e.exit.Signal != "":
@@ -306,7 +311,7 @@ func (e end) how() string {
 
 // hints says what to try.
 func (e end) hints(program string) []string {
-	if e.signal != "" {
+	if e.signal != "" || e.exit.Status == sandbox.Lost {
 		return nil
 	}
 	list := tools.ProgramHints(e.run, e.exit, e.stderr)
