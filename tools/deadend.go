@@ -22,7 +22,7 @@ type scene struct {
 	input  bool // the command can read its standard input
 	calls  bool // the caller can call again
 	shells bool // such a call can run a command in a named shell of the box
-	byUser bool // a user ran the command, and no model
+	byHand bool // the reader is at a command line, and calls no tools
 	loop   bool // the caller has no tools: Set.Loop
 }
 
@@ -34,6 +34,9 @@ type deadEnd struct {
 	way  func(*scene) string
 }
 
+// notExecutable is the exit code of a shell for a file that it may not execute.
+const notExecutable = 126
+
 const noNetwork = "none" // of sandbox.Room.Network
 
 // deadEnds has all of them. A reply tells the first maxDeadEnds that are met, unless they were told.
@@ -42,6 +45,9 @@ var deadEnds = []deadEnd{
 		"network",
 		func(s *scene) bool { return s.room.Network == noNetwork && s.netFailed() },
 		func(s *scene) string {
+			if s.byHand {
+				return "The box has no network: nothing outside it can be reached or downloaded. Allow it with --network bridge."
+			}
 			return `This container has no network: nothing outside it can be reached or downloaded. Work with what the container has, or tell the user, who can allow it: network = "bridge" (--network bridge).`
 		},
 	}, {
@@ -50,11 +56,8 @@ var deadEnds = []deadEnd{
 			return s.isolated() && s.installs()
 		},
 		func(s *scene) string {
-			can := "No system packages can be installed in this container: commands are not root, and its root file system is read-only. "
-			if s.loop {
-				return can + "Use what it has, or tell the user, who can build another image (warmbox image build --packages)."
-			}
-			return can + "Use what it has, or start a container with another image; the owner can build one (warmbox image build --packages)."
+			return "No system packages can be installed in this container: commands are not root, and its root file system is read-only. " +
+				"Use what it has, or " + s.otherImage() + "; the owner can build one (warmbox image build --packages)."
 		},
 	}, {
 		"read-only",
@@ -94,11 +97,7 @@ var deadEnds = []deadEnd{
 			return s.says("no module named pip") || slices.Contains([]string{"pip", "pip3"}, s.missing()) && !s.has("pip") && !s.has("pip3")
 		},
 		func(s *scene) string {
-			way := "Python has no pip here: use its standard library and what the image has (python3 -c 'help(\"modules\")'), or "
-			if s.loop {
-				return way + "tell the user, who can choose another image (--image)."
-			}
-			return way + "start a container with another image."
+			return "Python has no pip here: use its standard library and what the image has (python3 -c 'help(\"modules\")'), or " + s.otherImage() + "."
 		},
 	}, {
 		"managed",
@@ -151,11 +150,25 @@ var deadEnds = []deadEnd{
 			return "Another process of this container has the port: list shows what runs, and stop ends it."
 		},
 	}, {
+		"permission",
+		func(s *scene) bool { return s.exit.Code == notExecutable && s.says("permission denied") },
+		func(s *scene) string {
+			return "The file may not be executed: give it that permission (chmod +x FILE), or run its interpreter with the file, such as sh FILE or python3 FILE."
+		},
+	}, {
 		"interpreter",
 		func(s *scene) bool {
-			return s.says("cannot execute: required file not found", "bad interpreter: no such file")
+			_, found := s.interpreter()
+			return found || s.says("cannot execute: required file not found", "bad interpreter: no such file")
 		},
 		func(s *scene) string {
+			name, _ := s.interpreter()
+			switch {
+			case s.says(`\r’: no such file`, `\r': no such file`, "^m: bad interpreter"):
+				return `The first line of the script ends with a carriage return (CRLF), which is taken as part of the interpreter's name. Convert the file: sed -i 's/\r$//' FILE.`
+			case name != "":
+				return fmt.Sprintf("The file exists, but %s, the interpreter that its first line (#!) names, is not in the image.", name)
+			}
 			return "The file exists, but the program in its first line (#!), or the loader that it was linked for, is missing: head -1 or file shows which."
 		},
 	}, {
@@ -214,7 +227,7 @@ func ProgramHints(run *sandbox.Run, exit sandbox.Exit, stderr string) []string {
 	if c == nil {
 		return hints
 	}
-	c.byUser = true
+	c.byHand = true
 	list := c.ways(func(string) bool { return true })
 	if len(list) == 0 && c.says("cannot find module", "cannot find package", "modulenotfounderror", "no module named", "err_module_not_found") {
 		list = []string{"A module that the program needs is not in the container: install it in the workspace, for the container's own system, or use an image that has it."}
@@ -280,6 +293,17 @@ func (s *scene) runs(programs ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(programs, w) })
 }
 
+// otherImage says how to use another image.
+func (s *scene) otherImage() string {
+	switch {
+	case s.byHand:
+		return "choose another image with --image"
+	case s.loop:
+		return "tell the user, who can choose another image (--image)"
+	}
+	return "start a container with another image"
+}
+
 // has reports whether the box has one of the common programs.
 func (s *scene) has(program string) bool { return slices.Contains(s.box.Has, program) }
 
@@ -321,11 +345,11 @@ func (s *scene) readOnly() bool {
 	if s.says("read-only file system") {
 		return true
 	}
-	return s.says("permission denied") && slices.ContainsFunc(strings.Split(s.errors, "\n"), func(line string) bool {
-		program, _, _ := strings.Cut(line, ":")
+	return s.exit.Code != notExecutable && s.says("permission denied") && slices.ContainsFunc(strings.Split(s.errors, "\n"), func(line string) bool {
+		program, said, _ := strings.Cut(line, ":") // which can be a path: /bin/bash
 		reads := slices.Contains([]string{"ls", "cat", "find", "grep", "du", "head", "tail", "cp", "rg"}, program)
 		return !reads && strings.Contains(line, "permission denied") &&
-			slices.ContainsFunc(systemDirs, func(dir string) bool { return strings.Contains(line, dir) })
+			slices.ContainsFunc(systemDirs, func(dir string) bool { return strings.Contains(said, dir) })
 	})
 }
 
@@ -342,6 +366,34 @@ func (s *scene) missing() string {
 		}
 	}
 	return ""
+}
+
+// interpreters are the programs that scripts name most often. A hint repeats no other name
+// that the box has made up.
+var interpreters = []string{"node", "python", "python3", "bash", "sh", "perl", "ruby", "php", "deno", "bun", "zsh", "tsx", "uv"}
+
+// interpreter returns the program that a script's first line names and that is not there, as
+// env or a shell says, "" if it is none of interpreters. The command itself does not name it.
+func (s *scene) interpreter() (name string, found bool) {
+	if s.exit.Code != 127 && s.exit.Code != notExecutable || s.runs("env", "/usr/bin/env") {
+		return "", false
+	}
+	for line := range strings.Lines(s.text) {
+		line = strings.TrimSpace(line)
+		if head, ok := strings.CutSuffix(line, ": bad interpreter: No such file or directory"); ok {
+			name, found = head[strings.LastIndexAny(head, " /")+1:], true
+		} else if strings.HasPrefix(line, "env: ") || strings.HasPrefix(line, "/usr/bin/env: ") {
+			head, ok := strings.CutSuffix(line, ": No such file or directory")
+			name, found = strings.Trim(head[strings.LastIndex(head, " ")+1:], "'‘’"), ok
+		}
+		if found {
+			break
+		}
+	}
+	if !slices.Contains(interpreters, name) || s.runs(name) {
+		name = ""
+	}
+	return name, found
 }
 
 // missingIn returns the program that a line says was not found: "bash: line 1: NAME: command not
@@ -388,8 +440,8 @@ func (s *scene) notFound(name string, once func(string) bool) (list []string) {
 	image := s.box.Describe().Image
 	switch {
 	case image == "":
-	case s.byUser:
-		list = append(list, fmt.Sprintf("%s was not found: use an image that has it, or install it in the workspace; this image is %s.", name, image))
+	case s.byHand:
+		list = append(list, fmt.Sprintf("%s is not in the image %s: choose another one, such as --image warmbox/sandbox:full, or install it in the workspace.", name, image))
 	case once("programs"):
 		other := "start a container with an image that has it"
 		if s.loop {

@@ -91,6 +91,11 @@ func TestDeadEndsAreTold(t *testing.T) {
 		"editor":              {online, fails("error: Terminal is dumb, but EDITOR unset"), "git commit -m"},
 		"not found":           {online, "pythn3 -c 1", ""},
 		"interpreter":         {online, fails("/bin/bash: line 1: ./x: cannot execute: required file not found"), "the program in its first line (#!)"},
+		"no x permission":     {online, "echo '/bin/bash: line 1: ./calc.py: Permission denied' >&2; exit 126", "The file may not be executed"},
+		"no node":             {online, "echo '/usr/bin/env: ‘node’: No such file or directory' >&2; exit 127", "but node, the interpreter that"},
+		"an unknown name":     {online, "echo 'env: ‘ask-me’: No such file or directory' >&2; exit 127", "the program in its first line (#!)"},
+		"bad interpreter":     {online, "echo '/bin/bash: ./x: /usr/bin/perl: bad interpreter: No such file or directory' >&2; exit 126", "but perl, the interpreter that"},
+		"CRLF":                {online, `echo '/usr/bin/env: ‘node\r’: No such file or directory' >&2; exit 127`, "carriage return"},
 		"success":             {offline, "echo fine", ""},
 		"warning":             {offline, "echo warning: unused >&2", ""},
 	} {

@@ -59,7 +59,12 @@ func runCommand() Command {
 			"if it could not be run. If the code is not 0, or if the program ends within its start-up time of 5 seconds\n" +
 			"although its input has not ended, standard error gets the last lines of the program's, and what to try.",
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&box, "box", "", "`NAME` of a persistent box to run in; if not set, a box of its own")
+			fs.Func("box", "`NAME` of a persistent box to run in; if not set, a box of its own", func(name string) error {
+				if box = name; name == "" {
+					return errors.New("a box needs a name, such as dev; without --box the program has a box of its own")
+				}
+				return nil
+			})
 		},
 		Run: func(ctx context.Context, c *Call) error {
 			if len(c.Args) == 0 {
@@ -139,7 +144,7 @@ func (c *Call) bridge(ctx context.Context, manager *sandbox.Manager, box *sandbo
 		return exit.Err
 	}
 	if exit.Code != 0 || exit.Took < startUpTime && !in.ended.Load() {
-		c.tellEnd(end{run: run, exit: exit, signal: p.passed(), stderr: manager.Mask(tail.String())})
+		c.tellEnd(end{run: run, exit: exit, signal: p.passed(), stderr: manager.Mask(tail.String()), alone: len(c.Args) == 1})
 	}
 	switch {
 	case exit.Err != nil:
@@ -265,6 +270,7 @@ type end struct {
 	exit   sandbox.Exit
 	signal string // that was passed on, or ""
 	stderr string // the last lines, masked
+	alone  bool   // the program has no arguments
 }
 
 // tellEnd writes how the program ended, and what to try. The program's own lines have been
@@ -313,6 +319,10 @@ func (e end) how() string {
 func (e end) hints(program string) []string {
 	if e.signal != "" || e.exit.Status == sandbox.Lost {
 		return nil
+	}
+	if e.exit.Code == 127 && e.alone && strings.ContainsAny(program, " \t\n") {
+		return []string{fmt.Sprintf("The one argument %s, with its blanks, is the name of a program. Give the program and its arguments separately, as in: warmbox run -- %s",
+			sandbox.QuotePath(program), excerpt.Inert([]byte(strings.Join(strings.Fields(program), " "))))}
 	}
 	list := tools.ProgramHints(e.run, e.exit, e.stderr)
 	image := e.run.Box.Describe().Image
