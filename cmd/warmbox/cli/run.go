@@ -91,6 +91,9 @@ func (c *Call) runProgram(ctx context.Context, name string) error {
 	}
 	c.warnOfVariables()
 	manager, err := c.runManager(name, log)
+	if _, usage := errors.AsType[*usageError](err); usage {
+		return err
+	}
 	if err != nil {
 		return &codeError{exitExec, err}
 	}
@@ -137,14 +140,14 @@ func (c *Call) bridge(ctx context.Context, manager *sandbox.Manager, box *sandbo
 		return err
 	}
 	p.attach(run)
-	awaitProgram(run)
+	killed := awaitProgram(run)
 	exit := run.Exit()
 	p.awaitDelivered(run, exit)
 	if exit.Err != nil && exit.Status != sandbox.Lost {
 		return exit.Err
 	}
 	if exit.Code != 0 || exit.Took < startUpTime && !in.ended.Load() {
-		c.tellEnd(end{run: run, exit: exit, signal: p.passed(), stderr: manager.Mask(tail.String()), alone: len(c.Args) == 1})
+		c.tellEnd(end{run: run, exit: exit, signal: p.passed(), stderr: manager.Mask(tail.String()), alone: len(c.Args) == 1, killed: cmp.Or(p.insisted(), killed)})
 	}
 	switch {
 	case exit.Err != nil:
@@ -166,18 +169,21 @@ func invalidText(words []string) int {
 }
 
 // awaitProgram waits for the end of a program. If nobody reads its output any more, it
-// writes to a closed pipe, and is killed if it does not end by that.
-func awaitProgram(run *sandbox.Run) {
+// writes to a closed pipe, and is killed if it does not end by that. It returns why it
+// was killed, or "".
+func awaitProgram(run *sandbox.Run) string {
 	select {
 	case <-run.Done():
-		return
+		return ""
 	case <-run.Unread(sandbox.Stdout):
 	}
 	select {
 	case <-run.Done():
+		return ""
 	case <-time.After(unreadTime):
 		run.Kill()
 		<-run.Done()
+		return fmt.Sprintf("it still ran %v after its standard output had been closed", unreadTime)
 	}
 }
 
@@ -207,6 +213,7 @@ type passer struct {
 	mu    sync.Mutex
 	run   *sandbox.Run
 	last  string    // the last signal
+	twice bool      // the program was killed for not obeying the first signal
 	asked time.Time // when a SIGINT or SIGTERM was last passed on
 	leave func()    // ends the wait for a slow reader; nil before the program has ended
 }
@@ -229,6 +236,7 @@ func (p *passer) handle(s os.Signal, now time.Time) {
 	case p.leave != nil:
 		p.leave()
 	case ends && !p.asked.IsZero() && now.Sub(p.asked) < insistTime:
+		p.twice = true
 		p.run.Signal("KILL")
 	default:
 		if ends {
@@ -251,6 +259,16 @@ func (p *passer) passed() string {
 	return p.last
 }
 
+// insisted says why a second signal killed the program, or "" if none did.
+func (p *passer) insisted() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.twice {
+		return ""
+	}
+	return fmt.Sprintf("SIGINT or SIGTERM came twice within %v", insistTime)
+}
+
 // awaitDelivered waits until all that the program printed is written. A signal ends that.
 func (p *passer) awaitDelivered(run *sandbox.Run, exit sandbox.Exit) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -271,6 +289,7 @@ type end struct {
 	signal string // that was passed on, or ""
 	stderr string // the last lines, masked
 	alone  bool   // the program has no arguments
+	killed string // why warmbox killed it, or ""
 }
 
 // tellEnd writes how the program ended, and what to try. The program's own lines have been
@@ -287,6 +306,9 @@ func (e end) text(program string) string {
 	}
 	if e.signal != "" {
 		fmt.Fprintf(&b, "; SIG%s had been passed on to it", e.signal)
+	}
+	if e.killed != "" && e.exit.Signal != "" {
+		fmt.Fprintf(&b, "; warmbox killed it, because %s", e.killed)
 	}
 	if e.stderr == "" {
 		b.WriteString(". It printed nothing on stderr.")
