@@ -132,8 +132,21 @@ func (s *stream) Place() sandbox.Place { return s.place }
 // ErrServed says that another keeper serves the box.
 var ErrServed = errors.New("another keeper serves the box")
 
-// LockSuffix follows the path of a socket in that of the lock which a Door holds.
-const LockSuffix = ".lock"
+// Try is Acquire without waiting: ErrServed says that another process has the right.
+func Try(socket string) (*Door, error) {
+	f, err := os.OpenFile(socket+".lock", os.O_RDWR|os.O_CREATE|filelock.NoFollow, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = filelock.Try(f); err == nil {
+		return &Door{socket, f}, nil
+	}
+	f.Close()
+	if errors.Is(err, filelock.ErrHeld) {
+		err = ErrServed
+	}
+	return nil, err
+}
 
 // A Door is the right to be the keeper of a box: of several processes one has it.
 type Door struct {
@@ -146,7 +159,7 @@ func Acquire(ctx context.Context, socket string) (*Door, error) {
 	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
 	for {
-		f, err := os.OpenFile(socket+LockSuffix, os.O_RDWR|os.O_CREATE|filelock.NoFollow, 0o600)
+		f, err := os.OpenFile(socket+".lock", os.O_RDWR|os.O_CREATE|filelock.NoFollow, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/warmbox/warmbox/filelock"
 	"github.com/warmbox/warmbox/sandbox"
 	"github.com/warmbox/warmbox/sandbox/docker"
 	"github.com/warmbox/warmbox/sandbox/keeper"
@@ -93,16 +92,14 @@ func (c *Call) sweepRecords() error {
 }
 
 func sweepRecord(launcher *docker.Launcher, file string) error {
-	lock, err := os.OpenFile(strings.TrimSuffix(file, recordSuffix)+keeper.LockSuffix, os.O_RDWR|os.O_CREATE|filelock.NoFollow, 0o600)
+	door, err := keeper.Try(strings.TrimSuffix(file, recordSuffix))
+	if errors.Is(err, keeper.ErrServed) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := filelock.Try(lock); errors.Is(err, filelock.ErrHeld) {
-		return nil
-	} else if err != nil {
-		return err
-	}
+	defer door.Release()
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // another sweep was faster
