@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"slices"
@@ -17,14 +19,24 @@ type audit struct {
 	command func(string) string
 	names   map[string]string // of principals, for people
 	lines   bool              // each event is a line by itself: AuditLines
+
+	// manager marks the records of one Manager. The processes of a user have the same owner,
+	// and may write to one file.
+	manager string
 }
 
+// newAudit is called once, by share.
 func (m *Manager) newAudit() *audit {
 	if m.Audit == nil {
 		return nil
 	}
 	_, lines := m.Audit.Handler().(*AuditLines)
-	return &audit{log: m.Audit, mask: m.Secrets.Text, command: m.Secrets.Command, names: m.PrincipalNames, lines: lines}
+	var id [4]byte
+	rand.Read(id[:])
+	return &audit{
+		log: m.Audit, mask: m.Secrets.Text, command: m.Secrets.Command, names: m.PrincipalNames, lines: lines,
+		manager: hex.EncodeToString(id[:]),
+	}
 }
 
 // write writes a line, with secrets masked: its text may repeat what a client sent.
@@ -41,9 +53,13 @@ func (a *audit) write(what string, owner Owner, more ...any) {
 }
 
 // ownerAttrs identifies an owner without its session, which is secret: by the name of its
-// principal, if that has one, and by its mark, as logs do.
+// principal, if that has one, and by its mark, with that of the Manager.
 func (a *audit) ownerAttrs(owner Owner) []any {
-	session := []any{"session", owner.mark()}
+	mark := owner.mark()
+	if a.manager != "" {
+		mark += "-" + a.manager
+	}
+	session := []any{"session", mark}
 	if name := a.names[owner.Principal]; name != "" {
 		return append([]any{"owner", name}, session...)
 	}

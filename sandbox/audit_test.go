@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +33,40 @@ func TestAuditNamesWho(t *testing.T) {
 	}
 }
 
+// TestAuditTellsManagersApart: two processes with one owner and one file have sessions of their
+// own, in both forms, and the records of one have the same.
+func TestAuditTellsManagersApart(t *testing.T) {
+	var text, object bytes.Buffer
+	session := regexp.MustCompile(`session"?:"?(` + Owner{}.mark() + `-[0-9a-f]{8})["|]`)
+	for _, log := range []*slog.Logger{slog.New(NewAuditLines(&text)), slog.New(slog.NewJSONHandler(&object, nil))} {
+		for range 2 {
+			m := &Manager{Commands: policy.Commands{Allow: []string{"ls"}}, Audit: log}
+			for range 2 {
+				if err := m.Check(Owner{}, Command{Cmd: "rm x"}); err == nil {
+					t.Error("rm was allowed")
+				}
+			}
+			if _, _, err := m.Start(t.Context(), Owner{}, Request{Image: "no/such:image"}); err == nil {
+				t.Error("the image was allowed")
+			}
+		}
+	}
+	for _, record := range []string{text.String(), object.String()} {
+		of := map[string]int{}
+		for _, match := range session.FindAllStringSubmatch(record, -1) {
+			of[match[1]]++
+		}
+		if len(of) != 2 || slices.Max(slices.Collect(maps.Values(of))) != 3 {
+			t.Errorf("sessions %v in\n%s", of, record)
+		}
+	}
+	for line := range strings.Lines(text.String()) {
+		if strings.Count(line, "|") != 5 {
+			t.Errorf("%q has not six fields", line)
+		}
+	}
+}
+
 // TestCheckNeedsNoBox: a command that no box may run is refused, and recorded, without one.
 func TestCheckNeedsNoBox(t *testing.T) {
 	var record bytes.Buffer
@@ -40,7 +77,7 @@ func TestCheckNeedsNoBox(t *testing.T) {
 		if e, _ := errors.AsType[*Error](err); (err == nil) != (code == "") || err != nil && e.Code != code {
 			t.Errorf("%q: %v, want %q", cmd, err, code)
 		}
-		denied := strings.Contains(record.String(), `"msg":"denied","session":"`+Owner{}.mark()+`","cmd":"rm -rf /","why":"command not in whitelist: rm"}`)
+		denied := strings.Contains(record.String(), `"msg":"denied","session":"`+Owner{}.mark()+"-"+m.share().audit.manager+`","cmd":"rm -rf /","why":"command not in whitelist: rm"}`)
 		if denied != (code == ExecValidation) || !denied && record.Len() > 0 {
 			t.Errorf("%q: the record is %q", cmd, record.String())
 		}

@@ -15,9 +15,9 @@ import (
 // AuditLines writes the audit record as lines of six fields. It is the handler of a
 // Manager.Audit:
 //
-//	2025-12-15T10:30:46Z|session:9f8e7d6c5b4a3f2e|exec|go test|success|exit_code:0,duration:1.234s,box:b-k7fq3m9x2d,exec:e-2d9x3mk7fq
+//	2025-12-15T10:30:46Z|session:9f8e7d6c5b4a3f2e-7c1d04ea|exec|go test|success|exit_code:0,duration:1.234s,box:b-k7fq3m9x2d,exec:e-2d9x3mk7fq
 //
-// The fields are the time in UTC, the mark of the session, the event, what it is about (a
+// The fields are the time in UTC, the marks of the session and of the Manager, the event, what it is about (a
 // command, or the image of a box), the result, and pairs of a key and a value. Of a command
 // there is a line with the result "started", and one with "success" or "failed" at its end;
 // of a denied one there is a line with "failed", which begins its pairs with the code and the

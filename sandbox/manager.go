@@ -115,7 +115,7 @@ func (m *Manager) Start(ctx context.Context, owner Owner, req Request) (box *Box
 
 // refused records a box that may not start.
 func (m *Manager) refused(owner Owner, req Request, err error) error {
-	m.newAudit().started(owner, req, nil, err)
+	m.share().audit.started(owner, req, nil, err)
 	return err
 }
 
