@@ -98,7 +98,7 @@ var lineField = map[string]bool{
 func (l *auditLine) program(v map[string]string) {
 	l.on, l.done = v["path"], "started"
 	switch {
-	case v["failed"] != "" || v["code"] != "" && v["code"] != "0":
+	case v["failed"] != "" || v["denied"] != "" || v["code"] != "" && v["code"] != "0":
 		l.done = "failed"
 	case v["code"] != "":
 		l.done = "success"

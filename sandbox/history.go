@@ -32,7 +32,8 @@ type Record struct {
 	Exit    Exit
 	LogPath string
 	Log     rawlog.Stats
-	Open    bool // the log may still grow: by the command or by processes that it left behind
+	Limited Limited // unknown of a run of an earlier server
+	Open    bool    // the log may still grow: by the command or by processes that it left behind
 
 	// Changed is closed when the log or the status changes, Done when the command has
 	// ended, Over when neither can change any more. They are nil if the run is closed or
@@ -365,7 +366,7 @@ func (r *Run) record() Record {
 	exit := r.Exit()
 	return Record{
 		ID: r.ID, Box: r.Box.ID, Cmd: clipCmd(r.Command.Cmd), Started: r.Started,
-		Exit: exit, LogPath: r.LogPath(), Log: r.LogStats(),
+		Exit: exit, LogPath: r.LogPath(), Log: r.LogStats(), Limited: r.Limited(),
 	}
 }
 

@@ -47,6 +47,8 @@ type Program struct {
 	Failed      bool          // the call failed: no program was executed
 	Unsure      bool          // it is not known whether the call succeeded
 	Shim        bool          // a call of a shim
+	Denied      bool          // the shim's rules deny the call: no program was executed
+	Limited     bool          // the shim's limits of output cut what the call printed
 	Exit        *int          // the exit code, if the process ended by itself and the agent saw it
 
 	number int64 // from 1, in the order in which the calls began
@@ -54,34 +56,36 @@ type Program struct {
 
 // A programLine is what is stored of a record of a program. Its meaning is wire.Program's.
 type programLine struct {
-	Seq    int64    `json:"n"`
-	At     int64    `json:"t,omitempty"` // microseconds since the start of the run
-	Pid    int      `json:"pid,omitempty"`
-	Parent int      `json:"ppid,omitempty"`
-	Path   string   `json:"path,omitempty"`
-	Args   []string `json:"args,omitempty"`
-	More   int      `json:"more,omitempty"`
-	Cut    bool     `json:"cut,omitempty"`
-	Unread bool     `json:"unread,omitempty"`
-	Failed bool     `json:"failed,omitempty"`
-	Unsure bool     `json:"unsure,omitempty"`
-	Shim   bool     `json:"shim,omitempty"`
-	Exit   *int     `json:"exit,omitempty"`
-	End    bool     `json:"end,omitempty"`
-	Total  bool     `json:"total,omitempty"`
+	Seq     int64    `json:"n"`
+	At      int64    `json:"t,omitempty"` // microseconds since the start of the run
+	Pid     int      `json:"pid,omitempty"`
+	Parent  int      `json:"ppid,omitempty"`
+	Path    string   `json:"path,omitempty"`
+	Args    []string `json:"args,omitempty"`
+	More    int      `json:"more,omitempty"`
+	Cut     bool     `json:"cut,omitempty"`
+	Unread  bool     `json:"unread,omitempty"`
+	Failed  bool     `json:"failed,omitempty"`
+	Unsure  bool     `json:"unsure,omitempty"`
+	Shim    bool     `json:"shim,omitempty"`
+	Denied  bool     `json:"denied,omitempty"`
+	Limited bool     `json:"limited,omitempty"`
+	Exit    *int     `json:"exit,omitempty"`
+	End     bool     `json:"end,omitempty"`
+	Total   bool     `json:"total,omitempty"`
 }
 
 // programBook keeps the records of programs of a box's runs. The reader goroutine of the box
 // owns it.
 type programBook struct {
 	wanted bool
-	shims  bool              // the box has shims, whose calls are recorded
+	rules  *Shims            // the box has shims, whose calls are recorded; nil: none
 	answer *wire.AuditedBody // of the agent; nil: it knows nothing of programs
 	runs   map[wire.ID]*programLog
 }
 
 func newProgramBook(spec Spec) programBook {
-	return programBook{wanted: spec.AuditPrograms, shims: spec.Shims != nil, runs: map[wire.ID]*programLog{}}
+	return programBook{wanted: spec.AuditPrograms, rules: spec.Shims, runs: map[wire.ID]*programLog{}}
 }
 
 // answered records what the agent's Hello says, and tells the user if programs are wanted and
@@ -97,14 +101,18 @@ func (p *programBook) answered(b *Box, hello wire.HelloBody) {
 // programLog is the record of one run.
 type programLog struct {
 	records *rawlog.Records
-	last    int64 // highest number
+	last    int64          // highest number
+	limited map[int64]bool // numbers of calls of shims whose output was cut, up to maxLimited
 }
+
+// maxLimited bounds the calls whose cut output is counted, so that a box cannot fill memory.
+const maxLimited = 10_000
 
 // receivePrograms stores the records of a frame. A record of a run that is not open is
 // ignored: the agent may not know yet that the run is over. Records without a run only go to
 // the audit record.
 func (b *Box) receivePrograms(f wire.Frame) error {
-	if !b.programs.wanted && !b.programs.shims {
+	if !b.programs.wanted && b.programs.rules == nil {
 		return wire.Violation("%v, which this host did not ask for", f.Kind)
 	}
 	var body wire.ProgramsBody
@@ -137,11 +145,15 @@ func (b *Box) receivePrograms(f wire.Frame) error {
 func (b *Box) storeProgram(r *Run, p wire.Program, now time.Time) {
 	log := b.programs.runs[r.wireID]
 	if log == nil {
-		log = &programLog{records: b.logs.Records(r.ID)}
+		log = &programLog{records: b.logs.Records(r.ID), limited: map[int64]bool{}}
 		b.programs.runs[r.wireID] = log
 	}
 	log.last = max(log.last, p.Seq)
-	line := programLine{Seq: p.Seq, Failed: p.Failed, Exit: p.Exit, End: p.End, Total: p.Total}
+	if p.Limited && len(log.limited) < maxLimited && !log.limited[p.Seq] {
+		log.limited[p.Seq] = true
+		r.limited.Add(1)
+	}
+	line := programLine{Seq: p.Seq, Failed: p.Failed, Denied: p.Denied, Limited: p.Limited, Exit: p.Exit, End: p.End, Total: p.Total}
 	if !p.End && !p.Total {
 		line.Path, line.Cut = boundText(p.Path, p.Cut)
 		room := maxProgramText
@@ -288,13 +300,13 @@ func (p *Programs) read(lines *bufio.Reader) {
 		case l.Total:
 		case l.End && known:
 			was := &p.List[i]
-			was.Failed, was.Unsure, was.Exit = l.Failed, false, l.Exit
+			was.Failed, was.Unsure, was.Exit, was.Denied, was.Limited = l.Failed, false, l.Exit, l.Denied, l.Limited
 		case l.End:
 		case !known:
 			byNumber[l.Seq] = len(p.List)
 			p.List = append(p.List, Program{
 				number: l.Seq, At: time.Duration(l.At) * time.Microsecond, Pid: l.Pid, Parent: l.Parent, Path: l.Path, Args: l.Args, More: l.More,
-				Cut: l.Cut, Unread: l.Unread, Failed: l.Failed, Unsure: l.Unsure, Shim: l.Shim, Exit: l.Exit,
+				Cut: l.Cut, Unread: l.Unread, Failed: l.Failed, Unsure: l.Unsure, Shim: l.Shim, Denied: l.Denied, Limited: l.Limited, Exit: l.Exit,
 			})
 		}
 	}
@@ -364,6 +376,12 @@ func (a *audit) executed(b *Box, r *Run, p wire.Program) {
 func outcome(p wire.Program) (attrs []any) {
 	if p.Failed {
 		attrs = append(attrs, "failed", true)
+	}
+	if p.Denied {
+		attrs = append(attrs, "denied", true)
+	}
+	if p.Limited {
+		attrs = append(attrs, "limited", true)
 	}
 	if p.Exit != nil {
 		attrs = append(attrs, "code", *p.Exit)

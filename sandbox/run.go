@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox/excerpt"
@@ -39,6 +40,7 @@ type Run struct {
 	trace   string           // the call that it was started by
 	resumed *resumption      // nil where this program started it
 	bridge  *bridge          // nil where the output has no writers
+	limited atomic.Int64     // calls of shims whose output was cut
 
 	log    *rawlog.Log
 	opened chan struct{} // closed when log has begun

@@ -23,6 +23,21 @@ const (
 	MaxShimText = wire.MaxShimText
 )
 
+// Limited says what the limits of shims have cut of the output of a command. It is in no log.
+type Limited struct {
+	Calls        int64 // whose output was cut, as far as the agent has reported them
+	Bytes, Lines int64 // the limits of a call; 0: none
+}
+
+// Limited returns what shims have cut of the output so far.
+func (r *Run) Limited() Limited {
+	l := Limited{Calls: r.limited.Load()}
+	if rules := r.Box.programs.rules; rules != nil {
+		l.Bytes, l.Lines = rules.OutputBytes, rules.OutputLines
+	}
+	return l
+}
+
 // checkShims returns why the agent has made no shims, if it should have. A box without them
 // would run what the owner denies, and record no call.
 func checkShims(answer wire.HelloBody) error {

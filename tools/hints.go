@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmbox/warmbox/sandbox"
+	"github.com/warmbox/warmbox/sandbox/excerpt"
 )
 
 // execHints are the sentences of a hint about a command.
@@ -32,6 +33,7 @@ func (s *Set) execHints(ctx context.Context, run *sandbox.Run, exit sandbox.Exit
 		list = append(list, lostHint(exit.Err))
 	}
 	list = append(list, memoryHint(exit)...)
+	list = append(list, limitedHint(run.Limited())...)
 	list = append(list, s.leftoverHint(run.ID, exit)...)
 	return append(list, shellHint(run.Command.Shell, exit.Shell)...)
 }
@@ -45,6 +47,21 @@ func (s *Set) leftoverHint(id string, exit sandbox.Exit) []string {
 		return []string{"What these processes print is not shown; a later command can end them (kill)."}
 	}
 	return []string{fmt.Sprintf(`The log gets what these processes print; stop {"execId": %q} ends them.`, id)}
+}
+
+// limitedHint reports calls whose output a shim cut before it reached the log.
+func limitedHint(l sandbox.Limited) []string {
+	if l.Calls == 0 {
+		return nil
+	}
+	var limits []string
+	if l.Bytes > 0 {
+		limits = append(limits, excerpt.Count(l.Bytes, "byte"))
+	}
+	if l.Lines > 0 {
+		limits = append(limits, excerpt.Count(l.Lines, "line"))
+	}
+	return []string{fmt.Sprintf("The output of %s was cut at ...[truncated], and the rest is not in the log: the owner's setting [shims] shows at most %s of a call of some programs. Pipes and files get all of it: cat FILE | sed -n '201,400p', cat FILE | grep WORD, or > FILE.", excerpt.Count(l.Calls, "call"), strings.Join(limits, " and "))}
 }
 
 // memoryHint reports a process that the kernel killed. The kernel counts those of a container,

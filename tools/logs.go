@@ -346,6 +346,7 @@ func logsHints(v sandbox.Lines, q sandbox.LineQuery) []string {
 		list = append(list, lostHint(v.Record.Exit.Err))
 	}
 	list = append(list, memoryHint(v.Record.Exit)...)
+	list = append(list, limitedHint(v.Record.Limited)...)
 	if !v.Page.Searched {
 		list = append(list, stoppedHint(v.Page))
 	}

@@ -210,8 +210,14 @@ func noteOf(p sandbox.Program) string {
 	if p.Shim {
 		notes = append(notes, "a shim answered")
 	}
-	if p.Failed {
+	switch {
+	case p.Denied:
+		notes = append(notes, "denied")
+	case p.Failed:
 		notes = append(notes, "failed to start")
+	}
+	if p.Limited {
+		notes = append(notes, "its output was cut")
 	}
 	if p.Unsure {
 		notes = append(notes, "it is unknown whether it started")

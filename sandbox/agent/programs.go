@@ -60,12 +60,13 @@ type programCount struct {
 
 // A programRecord is a record in the making: it can change until it is sent.
 type programRecord struct {
-	run     wire.ID // zero: unknown
-	at      time.Time
-	pending bool // what it says is not known yet
-	sent    bool
-	cost    int // of the bound of the queue
-	body    wire.Program
+	run      wire.ID // zero: unknown
+	at       time.Time
+	pending  bool // what it says is not known yet
+	sent     bool
+	observed bool // of a shim whose execution and exit the observer reports
+	cost     int  // of the bound of the queue
+	body     wire.Program
 }
 
 func newPrograms(send func([]byte) bool) *programs {
@@ -129,8 +130,9 @@ func (p *programs) count(run wire.ID) *programCount {
 }
 
 // amend queues what has become known of a record that is sent. The caller holds the lock.
-func (p *programs) amend(r *programRecord, body wire.Program) {
-	body.Seq, body.Run, body.End = r.body.Seq, r.body.Run, true
+func (p *programs) amend(r *programRecord) {
+	is := r.body
+	body := wire.Program{Seq: is.Seq, Run: is.Run, End: true, Failed: is.Failed, Denied: is.Denied, Limited: is.Limited, Exit: is.Exit}
 	p.enqueue(&programRecord{run: r.run, at: time.Now(), body: body})
 }
 

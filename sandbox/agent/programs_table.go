@@ -119,7 +119,7 @@ func (t *processTable) succeed(q *programs, p *programmed) {
 	p.is, p.try = r, nil
 	if r.pending = false; r.sent && r.body.Unsure {
 		r.body.Unsure = false
-		q.amend(r, wire.Program{})
+		q.amend(r)
 	}
 }
 
@@ -127,7 +127,7 @@ func (t *processTable) succeed(q *programs, p *programmed) {
 func (t *processTable) fail(q *programs, r *programRecord) {
 	r.pending, r.body.Failed, r.body.Unsure = false, true, false
 	if r.sent {
-		q.amend(r, wire.Program{Failed: true})
+		q.amend(r)
 	}
 }
 
@@ -148,11 +148,11 @@ func (t *processTable) exit(q *programs, pid int, s state, known bool, code int)
 	}
 	r.body.Exit = &code
 	if r.sent {
-		q.amend(r, wire.Program{Exit: &code})
+		q.amend(r)
 	}
 	return func() {
 		if r.body.Exit = nil; r.sent {
-			q.amend(r, wire.Program{})
+			q.amend(r)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func (t *processTable) reaped(q *programs, pid int, status syscall.WaitStatus) {
 	if r := p.is; r != nil && p.try == nil && status.Exited() {
 		code := status.ExitStatus()
 		if r.body.Exit = &code; r.sent {
-			q.amend(r, wire.Program{Exit: &code})
+			q.amend(r)
 		}
 	}
 }

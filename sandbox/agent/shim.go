@@ -518,7 +518,7 @@ func (s *shims) awaitEnd(raw interface {
 func (p *programs) called(run wire.ID, body wire.Program) (r *programRecord) {
 	boundProgram(&body)
 	p.do(func() {
-		if p.observer.shim(body.Pid) {
+		if r = p.observer.shim(body.Pid); r != nil {
 			return
 		}
 		r = &programRecord{run: run, at: time.Now(), body: body}
@@ -527,20 +527,20 @@ func (p *programs) called(run wire.ID, body wire.Program) (r *programRecord) {
 	return r
 }
 
-// shim marks the record of a process that executes a shim, and reports whether there is one
+// shim marks and returns the record of a process that executes a shim, nil if there is none
 // that is not sent yet. The caller holds the lock of programs.
-func (o *observer) shim(pid int) bool {
+func (o *observer) shim(pid int) *programRecord {
 	if o == nil || o.table.processes[pid] == nil {
-		return false
+		return nil
 	}
 	p := o.table.processes[pid]
 	for _, r := range []*programRecord{p.try, p.is} {
 		if r != nil && !r.sent {
-			r.body.Shim = true
-			return true
+			r.body.Shim, r.observed = true, true
+			return r
 		}
 	}
-	return false
+	return nil
 }
 
 // returned adds to the record of a call how it ended: to the record itself if it is not sent
@@ -550,10 +550,16 @@ func (p *programs) returned(r *programRecord, end shimEnd) {
 		return
 	}
 	code := exitBody(exitStatus{wait: syscall.WaitStatus(end.Status)}).Code
-	failed := end.How == shimDenied || end.How == shimMissing
+	if end.How == shimTimedOut {
+		code = shimTimeoutCode // as the caller sees it
+	}
 	p.do(func() {
-		if r.body.Exit, r.body.Failed = &code, failed; r.sent {
-			p.amend(r, wire.Program{Exit: &code, Failed: failed})
+		r.body.Denied, r.body.Limited = end.How == shimDenied, end.Cut != 0
+		if !r.observed {
+			r.body.Exit, r.body.Failed = &code, end.How == shimDenied || end.How == shimMissing
+		}
+		if r.sent && (!r.observed || r.body.Denied || r.body.Limited) {
+			p.amend(r)
 		}
 	})
 }

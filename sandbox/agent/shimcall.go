@@ -795,6 +795,9 @@ func (c *shim) end() {
 // agent the program's exit still counts.
 func (c *shim) report(how, status uint32) {
 	e := shimEnd{How: how, Status: status}
+	if c.cut.over {
+		e.Cut = 1
+	}
 	if sys(unix.SYS_SENDTO, uintptr(c.conn), uintptr(unsafe.Pointer(&e)), unsafe.Sizeof(e), unix.MSG_NOSIGNAL, 0, 0) > 0 {
 		sys(unix.SYS_RECVFROM, uintptr(c.conn), ptr(&shimReply[0]), 1, 0, 0, 0)
 	}

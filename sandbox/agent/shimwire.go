@@ -78,6 +78,7 @@ const (
 type shimEnd struct {
 	How    uint32
 	Status uint32
+	Cut    uint32 // 1: not all of its output was passed on
 }
 
 // valid reports whether a call can have ended so: whoever connects to the socket can say

@@ -16,7 +16,14 @@ var Shimmed = strings.Fields(`[ awk base64 basename bash cat chmod chown cmp cp 
 // testShims checks what shims do in a box with some. The tests of package agent compare them
 // with the programs in detail.
 func testShims(t *testing.T, s *suite) {
+	for _, programs := range []bool{false, true} {
+		t.Run(fmt.Sprintf("programs=%t", programs), func(t *testing.T) { testShimsOf(t, s, programs) })
+	}
+}
+
+func testShimsOf(t *testing.T, s *suite, programs bool) {
 	spec := s.manager.Defaults
+	spec.AuditPrograms = programs
 	spec.Shims = &sandbox.Shims{
 		Names: Shimmed, Deny: map[string]string{"touch": "Use the tool for files."}, OutputBytes: 4000, OutputLines: 200,
 	}
@@ -50,8 +57,15 @@ func testShims(t *testing.T, s *suite) {
 			t.Errorf("%s: exit %d, %q (stderr %q); want exit %d, %q", r.cmd, got.Code, got.stdout, got.stderr, r.code, r.stdout)
 		}
 	}
-	if r := sh(t, box, "seq 300; echo end"); !strings.HasSuffix(r.stdout, "\n200\n...[truncated]\nend\n") {
+	r := sh(t, box, "seq 300; seq 400; seq 300 | wc -l; echo end")
+	if !strings.HasSuffix(r.stdout, "\n200\n...[truncated]\n300\nend\n") {
 		t.Errorf("a call prints to the run's own output: %q", r.stdout)
+	}
+	if got := r.run.Limited(); got != (sandbox.Limited{Calls: 2, Bytes: 4000, Lines: 200}) {
+		t.Errorf("of two calls the output was cut: %+v", got)
+	}
+	if r := sh(t, box, "seq 200"); r.run.Limited().Calls != 0 {
+		t.Errorf("no output was cut: %+v", r.run.Limited())
 	}
 	if r := sh(t, box, "touch f"); r.stderr != "warmbox: touch: Use the tool for files.\n" {
 		t.Errorf("%q", r.stderr)
@@ -67,10 +81,10 @@ func testShims(t *testing.T, s *suite) {
 	var calls []string
 	for _, p := range list.List {
 		if p.Shim && p.Exit != nil {
-			calls = append(calls, fmt.Sprint(p.Args, *p.Exit))
+			calls = append(calls, fmt.Sprint(p.Args, *p.Exit, p.Denied))
 		}
 	}
-	if got := strings.Join(calls, " "); err != nil || !strings.HasPrefix(got, "[cat /dev/null] 0 [sh -c exit 3] 3 [touch x] 126") {
+	if got := strings.Join(calls, " "); err != nil || !strings.HasPrefix(got, "[cat /dev/null] 0 false [sh -c exit 3] 3 false [touch x] 126 true") {
 		t.Errorf("the record has %s, %v", got, err)
 	}
 }

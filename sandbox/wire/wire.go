@@ -535,9 +535,12 @@ type Program struct {
 	Unsure bool     `json:"unsure,omitempty"` // it was not known yet whether the call succeeded; a record with "end" may say it later
 	Shim   bool     `json:"shim,omitempty"`   // a call of a shim
 
+	Denied  bool `json:"denied,omitempty"`  // the shim's rules deny the call: no program was executed
+	Limited bool `json:"limited,omitempty"` // the shim's limits of output cut what the call printed
+
 	Exit *int `json:"exit,omitempty"` // its exit code, if it has ended by itself and the agent has seen it
 
-	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Micros, Failed and Exit are set
+	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Micros, Failed, Denied, Limited and Exit are set
 	Total bool `json:"total,omitempty"` // only Seq and Run are set
 }
 
