@@ -246,6 +246,8 @@ func (p *programBook) unrecorded() string {
 	return "Programs are not recorded: the agent does not know this processor."
 }
 
+const unshimmedPrograms = "There is no record of a call of a shim by this command, and other programs are not recorded: the owner of this server can switch that on with programs = true in the section [audit] of the configuration."
+
 const unwantedPrograms = "Programs are not recorded: the owner of this server can switch that on with programs = true in the section [audit] of the configuration."
 
 // Programs returns the programs that the processes of an owner's command executed so far.
@@ -274,8 +276,13 @@ func (m *Manager) Programs(owner Owner, id string) (Programs, error) {
 func (m *Manager) unrecorded(owner Owner, record Record) string {
 	if box, err := m.Box(owner, record.Box); err == nil {
 		if why := box.programs.unrecorded(); why != "" {
+			if box.programs.rules != nil && !box.programs.wanted {
+				return unshimmedPrograms
+			}
 			return why
 		}
+	} else if !m.Defaults.AuditPrograms && m.Defaults.Shims != nil {
+		return unshimmedPrograms
 	} else if !m.Defaults.AuditPrograms {
 		return unwantedPrograms
 	}

@@ -30,3 +30,18 @@ func TestNoteOfDeniedCall(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestLogsOffersCallsOfShims: the argument exists where records of programs or of shims do.
+func TestLogsOffersCallsOfShims(t *testing.T) {
+	for want, spec := range map[string]sandbox.Spec{
+		"":                          {},
+		"programs that it executed": {AuditPrograms: true, Shims: &sandbox.Shims{}},
+		"programs that have a shim": {Shims: &sandbox.Shims{}},
+	} {
+		s := &Set{Manager: &sandbox.Manager{Defaults: spec}}
+		schema := string(s.logsTool().RawInputSchema)
+		if strings.Contains(schema, `"programs"`) != (want != "") || !strings.Contains(schema, want) {
+			t.Errorf("%+v: %s", spec, schema)
+		}
+	}
+}

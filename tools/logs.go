@@ -55,7 +55,7 @@ const (
 func (s *Set) logsTool() mcp.Tool {
 	programs, output := "", logsOutput
 	if s.recordsPrograms() {
-		programs = `,"programs":{"type":"boolean","description":"instead of output, the programs that it executed"}`
+		programs = `,"programs":{"type":"boolean","description":"` + s.programsText() + `"}`
 		output = strings.Replace(output, `"text":{`, programsOutput+`"text":{`, 1)
 		output = strings.Replace(output, `"anyOf":[`, `"anyOf":[{"required":["status","totalPrograms"]},`, 1)
 	}

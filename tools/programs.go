@@ -66,7 +66,20 @@ type programEntry struct {
 const programsOutput = `"programs":{"type":"array"},"totalPrograms":{"type":"integer"},"missingPrograms":{"type":"integer"},`
 
 // recordsPrograms reports whether the tools mention programs.
-func (s *Set) recordsPrograms() bool { return s.Manager != nil && s.Manager.Defaults.AuditPrograms }
+func (s *Set) recordsPrograms() bool {
+	return s.Manager != nil && (s.Manager.Defaults.AuditPrograms || s.Manager.Defaults.Shims != nil)
+}
+
+// programsText describes the argument programs of logs.
+func (s *Set) programsText() string {
+	if s.Manager.Defaults.AuditPrograms {
+		return "instead of output, the programs that it executed"
+	}
+	return "instead of output, its calls of programs that have a shim"
+}
+
+// onlyShims says that a list has no other programs.
+const onlyShims = "Only calls of shims are recorded: others need programs = true in the section [audit]."
 
 // logPrograms replies with the programs of a command.
 func (s *Set) logPrograms(ctx context.Context, owner sandbox.Owner, a *logsArgs) *mcp.CallToolResult {
@@ -99,9 +112,12 @@ func (s *Set) programs(owner sandbox.Owner, a *logsArgs) (r programsResult, err 
 		Status: e.Status, ExitCode: exitCode(e), Signal: e.Signal, DurationMs: e.Took.Milliseconds(), lasted: lasted(e),
 		Total: len(p.List), Missing: p.Missing,
 	}
+	if !s.Manager.Defaults.AuditPrograms && !slices.ContainsFunc(p.List, func(p sandbox.Program) bool { return !p.Shim }) {
+		r.Hint = onlyShims
+	}
 	if a.end() && len(p.List) > fewPrograms {
 		r.overview(p.List)
-		r.Hint = "With fromLine, tail or grep, logs lists them one by one."
+		r.Hint = strings.TrimSpace("With fromLine, tail or grep, logs lists them one by one. " + r.Hint)
 		return r, nil
 	}
 	r.list(p.List, a, q.Match, q.Bytes)
