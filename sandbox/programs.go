@@ -353,6 +353,11 @@ func (a *audit) executed(b *Box, r *Run, p wire.Program) {
 	}
 	line = append(line, "number", p.Seq)
 	if p.End {
+		if p.Path != "" { // an older agent does not repeat it
+			path, _ := boundText(p.Path, false)
+			path, _ = maskProgram(b.secrets, path, nil, true)
+			line = append(line, "path", path)
+		}
 		a.write("programEnd", b.owner, append(line, outcome(p)...)...)
 		return
 	}

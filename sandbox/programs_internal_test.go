@@ -35,6 +35,11 @@ func TestAuditRecordsPrograms(t *testing.T) {
 			`"msg":"programEnd","session":"` + box.owner.mark() + `","box":"b-1","exec":"e-1","number":3,"code":0}`,
 			`|programEnd||success|exit_code:0,box:b-1,exec:e-1,number:3`,
 		},
+		"named end": {
+			wire.Program{Seq: 3, End: true, Path: "/bin/sleep", Exit: new(int)},
+			`"msg":"programEnd","session":"` + box.owner.mark() + `","box":"b-1","exec":"e-1","number":3,"path":"/bin/sleep","code":0}`,
+			`|programEnd|/bin/sleep|success|exit_code:0,box:b-1,exec:e-1,number:3`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var record bytes.Buffer

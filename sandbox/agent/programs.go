@@ -132,7 +132,7 @@ func (p *programs) count(run wire.ID) *programCount {
 // amend queues what has become known of a record that is sent. The caller holds the lock.
 func (p *programs) amend(r *programRecord) {
 	is := r.body
-	body := wire.Program{Seq: is.Seq, Run: is.Run, End: true, Failed: is.Failed, Denied: is.Denied, Limited: is.Limited, Exit: is.Exit}
+	body := wire.Program{Seq: is.Seq, Run: is.Run, End: true, Path: is.Path, Failed: is.Failed, Denied: is.Denied, Limited: is.Limited, Exit: is.Exit}
 	p.enqueue(&programRecord{run: r.run, at: time.Now(), body: body})
 }
 

@@ -540,7 +540,7 @@ type Program struct {
 
 	Exit *int `json:"exit,omitempty"` // its exit code, if it has ended by itself and the agent has seen it
 
-	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Micros, Failed, Denied, Limited and Exit are set
+	End   bool `json:"end,omitempty"`   // besides Seq and Run, only Micros, Path, Failed, Denied, Limited and Exit are set
 	Total bool `json:"total,omitempty"` // only Seq and Run are set
 }
 
