@@ -25,6 +25,9 @@ const (
 	// record; a box at its process limit cannot have as many.
 	maxShimCalls = 1024
 
+	// maxShimCallsOfRun bounds those of one run, so that no run takes all from others.
+	maxShimCallsOfRun = maxShimCalls / 4
+
 	// shimRequestTime is how long a connection may take to ask. A shim asks at once.
 	shimRequestTime = 10 * time.Second
 
@@ -48,6 +51,7 @@ type shims struct {
 	dir    string // "" until the first rules
 	listen *os.File
 	calls  int // connections
+	byRun  map[wire.ID]int
 }
 
 // setShims sets up the shims that a Hello asks for, and puts their directory into the
@@ -324,6 +328,30 @@ func (s *shims) admit(conn int) bool {
 	return true
 }
 
+// take counts a connection of a run, and reports false if the run has too many. The zero id
+// stands for all processes whose run is not known.
+func (s *shims) take(run wire.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byRun[run] >= maxShimCallsOfRun {
+		return false
+	}
+	if s.byRun == nil {
+		s.byRun = map[wire.ID]int{}
+	}
+	s.byRun[run]++
+	return true
+}
+
+// release ends what take began.
+func (s *shims) release(run wire.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byRun[run]--; s.byRun[run] == 0 {
+		delete(s.byRun, run)
+	}
+}
+
 // serve serves one call of a shim.
 func (s *shims) serve(conn int) {
 	f := os.NewFile(uintptr(conn), "shim")
@@ -337,6 +365,11 @@ func (s *shims) serve(conn int) {
 	if cred, err := unix.GetsockoptUcred(conn, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 		pid = int(cred.Pid)
 	}
+	run := s.runOf(pid)
+	if !s.take(run) {
+		return
+	}
+	defer s.release(run)
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return
@@ -355,7 +388,7 @@ func (s *shims) serve(conn int) {
 		if req, ok = parseShim(buf[:max(n, 0)]); ok {
 			var windowed bool
 			run, windowed = s.runOf(pid)
-			ok = err == nil && s.answer(int(fd), req, windowed)
+			ok = err == nil && req.plausible() && s.answer(int(fd), req, windowed)
 		}
 		return true
 	}) != nil || !ok {
@@ -398,6 +431,11 @@ func parseShim(p []byte) (c shimCall, ok bool) {
 		c.cut = true
 	}
 	return c, len(c.args) <= int(c.Args)
+}
+
+// plausible reports whether the program has the name of the shim, as what a shim finds has.
+func (c *shimCall) plausible() bool {
+	return c.name != "" && !strings.Contains(c.name, "/") && (c.program == "" || c.program == c.name || strings.HasSuffix(c.program, "/"+c.name))
 }
 
 // answer decides and answers.
