@@ -52,6 +52,7 @@ type shims struct {
 	listen *os.File
 	calls  int // connections
 	byRun  map[wire.ID]int
+	made   shimPrint // the directory as the agent has made it
 }
 
 // setShims sets up the shims that a Hello asks for, and puts their directory into the
@@ -73,6 +74,9 @@ func (a *Agent) setShims(rules *wire.Shims) error {
 	a.procs.do(func() { env = a.env })
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.dir != "" {
+		s.repair() // as the last host wanted it, since that is known
+	}
 	s.rules = rules
 	if rules != nil {
 		if err := s.place(env); err != nil {
@@ -80,6 +84,7 @@ func (a *Agent) setShims(rules *wire.Shims) error {
 		}
 	}
 	s.link()
+	s.made, _ = s.look()
 	a.procs.do(func() { a.env = s.first(a.env) })
 	return nil
 }
@@ -202,10 +207,7 @@ func (s *shims) link() {
 	os.Chmod(s.dir+shimBin, 0o700)
 	defer os.Chmod(s.dir, 0o500)
 	defer os.Chmod(s.dir+shimBin, 0o500)
-	var names []string
-	if s.rules != nil {
-		names = s.rules.All()
-	}
+	names := s.names()
 	for _, old := range namesIn(s.dir + shimBin) {
 		if !slices.Contains(names, old) {
 			os.Remove(filepath.Join(s.dir+shimBin, old))
@@ -216,21 +218,88 @@ func (s *shims) link() {
 	}
 }
 
-// mend makes the directory again if a command has removed it. It costs a system call for
-// each run, where there are shims.
+// names returns the names of the rules. The caller holds the lock.
+func (s *shims) names() []string {
+	if s.rules == nil {
+		return nil
+	}
+	return s.rules.All()
+}
+
+// mend makes the directory again if a command has removed or changed it. It costs a few system
+// calls and one for each name before each run, where there are shims.
 func (s *shims) mend() {
 	if s.agent == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rules == nil || unix.Access(s.dir+shimBin, unix.F_OK) == nil {
+	if s.rules != nil {
+		s.repair()
+	}
+}
+
+// repair makes the directory again if it is not as the agent has made it. The caller holds the
+// lock.
+func (s *shims) repair() {
+	if is, whole := s.look(); whole && is == s.made {
 		return
 	}
-	removeShims(s.dir)
+	putAside(s.dir)
 	if os.Mkdir(s.dir, 0o700) == nil && s.fill(s.dir) == nil { // else something else is there: programs run without shims
 		s.link()
+		s.made, _ = s.look()
 	}
+}
+
+// shimPrint tells a directory of shims from one that was changed: processes cannot set the time
+// of a change. A link cannot change in its place, so the directory's times tell of it.
+type shimPrint [4]struct {
+	dev, ino uint64
+	mode     uint32
+	changed  unix.Timespec
+}
+
+// look looks at the directory. It reports false if the names or where they lead to are not
+// what the agent has made, which times do not tell if a change follows at once. The caller
+// holds the lock.
+func (s *shims) look() (is shimPrint, whole bool) {
+	for i, path := range []string{"", shimBin, shimSocket, shimProgram} {
+		var st unix.Stat_t
+		if unix.Lstat(s.dir+path, &st) != nil {
+			return is, false
+		}
+		is[i].dev, is[i].ino, is[i].mode, is[i].changed = uint64(st.Dev), st.Ino, st.Mode, st.Ctim
+	}
+	if to, err := os.Readlink(s.dir + shimSocket); err != nil || to != s.listen.Name() {
+		return is, false
+	}
+	for _, name := range s.names() {
+		if to, err := os.Readlink(filepath.Join(s.dir+shimBin, name)); err != nil || to != shimTarget {
+			return is, false
+		}
+	}
+	return is, true
+}
+
+// putAside moves what is in the place of a directory of shims to another name, and removes it in
+// the background: a command can have filled it. It follows no link.
+func putAside(dir string) {
+	aside := dir + "-" + rand.Text()
+	if os.Rename(dir, aside) != nil {
+		return
+	}
+	go func() {
+		if fd, err := unix.Open(aside, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == nil {
+			unix.Fchmod(fd, 0o700)
+			if bin, err := unix.Openat(fd, shimBin[1:], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == nil {
+				unix.Fchmod(bin, 0o700)
+				unix.Close(bin)
+			}
+			unix.Close(fd)
+		}
+		os.RemoveAll(aside)
+	}()
 }
 
 // first returns an environment in which the directory is first in each PATH, if there are

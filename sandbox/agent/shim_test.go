@@ -457,6 +457,32 @@ func TestShimsSurviveTheirRemoval(t *testing.T) {
 	}
 }
 
+// TestShimsSurviveTheirChange: what a command changes in the directory of shims, no later command
+// sees, and nothing of it is left.
+func TestShimsSurviveTheirChange(t *testing.T) {
+	h := shimHost(t, t.TempDir(), wire.Shims{Names: []string{"cat"}, Deny: map[string]string{"touch": "No."}})
+	shims := filepath.Dir(h.dirOf())
+	writable := "chmod 700 " + shims + " " + shims + "/bin; cd " + shims + "; "
+	for _, change := range []string{
+		"ln -sfn @elsewhere socket", "rm socket", "rm bin/touch", "ln -sf /bin/true bin/touch", "rm bin/touch; cp /bin/true bin/touch", "ln -s /bin/true bin/ls",
+		"mv bin old; mkdir bin; cp /bin/true bin/touch", "mv bin old; ln -s /bin bin", "ln -sf /bin/true agent", "rm -rf bin", "mkdir -p bin/a/b/c; chmod 0 bin/a/b",
+		"cd ..; mv " + shims + " $$; mkdir -p " + shims + "/bin; ln -s /bin/true " + shims + "/bin/touch; rm -rf $$", ":",
+	} {
+		h.sh(writable + change)
+		h.want("touch f; echo $?", "126\n", "warmbox: touch: No.\n", 0)
+		h.want("echo x | cat; /bin/ls "+shims+" "+shims+"/bin", "x\n"+shims+":\nagent\nbin\nsocket\n\n"+shims+"/bin:\ncat\ntouch\n", "", 0)
+	}
+}
+
+// TestShimPrintsNoControlCharacters: also if another process answers in place of the agent.
+func TestShimPrintsNoControlCharacters(t *testing.T) {
+	for text, want := range map[string]string{"a\x1b[2J\nb\r\x7f\x00": "a?[2J?b???", "ä…\u0085\u009b€": "ä…????€", "plain": "plain", "": ""} {
+		if got := agent.Inert(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestShimsComeFirst: whatever PATH a call sets, and in a named shell, the shims are first.
 func TestShimsComeFirst(t *testing.T) {
 	dir := t.TempDir()

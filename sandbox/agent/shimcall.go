@@ -394,6 +394,7 @@ func (c *shim) admit() {
 	const header = int(unsafe.Sizeof(shimAnswer{}))
 	switch {
 	case c.answer.Verdict == shimDeny:
+		inert(shimReply[header : header+int(c.answer.Text)])
 		c.say(c.name, ": ", unsafe.String(&shimReply[header], int(c.answer.Text)))
 		c.report(shimDenied, shimDeniedCode<<8)
 		exit(shimDeniedCode)
@@ -405,6 +406,18 @@ func (c *shim) admit() {
 		c.say(c.name, ": command not found")
 		c.report(shimMissing, shimMissingCode<<8)
 		exit(shimMissingCode)
+	}
+}
+
+// inert replaces control characters: another process may have answered in the agent's place.
+func inert(p []byte) {
+	for i, b := range p {
+		if b < ' ' || b == 0x7f || b&0xe0 == 0x80 && i > 0 && p[i-1] == 0xc2 { // the last: U+0080 to U+009F
+			p[i] = '?'
+			if b >= 0x80 {
+				p[i-1] = '?'
+			}
+		}
 	}
 }
 
