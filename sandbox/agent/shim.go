@@ -434,7 +434,7 @@ func (s *shims) serve(conn int) {
 	if cred, err := unix.GetsockoptUcred(conn, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 		pid = int(cred.Pid)
 	}
-	run := s.runOf(pid)
+	run, windowed := s.runOf(pid)
 	if !s.take(run) {
 		return
 	}
@@ -445,7 +445,6 @@ func (s *shims) serve(conn int) {
 	}
 	f.SetReadDeadline(time.Now().Add(shimRequestTime))
 	var req shimCall
-	var run wire.ID
 	ok := false
 	if raw.Read(func(fd uintptr) bool {
 		buf := shimCalls.Get().(*[maxShimCall + 1]byte) // only while there is something to read
@@ -455,8 +454,6 @@ func (s *shims) serve(conn int) {
 			return false
 		}
 		if req, ok = parseShim(buf[:max(n, 0)]); ok {
-			var windowed bool
-			run, windowed = s.runOf(pid)
 			ok = err == nil && req.plausible() && s.answer(int(fd), req, windowed)
 		}
 		return true
