@@ -144,7 +144,7 @@ func optionName(option string) string {
 // isName reports whether s can be the name of an option or a variable.
 func isName(s string) bool {
 	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && strings.IndexRune("_-.", c) < 0
+		return (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("_-.", c)
 	})
 }
 
