@@ -89,7 +89,7 @@ func TestBoxWithOtherFilesIsEnded(t *testing.T) {
 		{"nothing there", `{"boot":"other","files":[{"errno":2},{"dev":1,"ino":3}]}`, false, "cannot look at it: no such file"},
 		{"the mount is not there", `{"boot":"other","files":[{"dev":1,"ino":2},{"errno":13}]}`, false, "its /mount is not"},
 		{"one too few", `{"files":[{"dev":1,"ino":2}]}`, false, "1 files instead of 2"},
-		{"no words", `nothing`, false, "invalid character"},
+		{"no words", `nothing`, false, "invalid JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if hostpath.Boot() == "" && c.want != "" {

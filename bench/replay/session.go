@@ -39,7 +39,7 @@ func open(program string, form Form, want bool) (s *session, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.dir, err = os.MkdirTemp("", "warmbox-replay-*"); err != nil {
+	if s.dir, err = os.MkdirTemp("", "replay-of-warmbox-*"); err != nil {
 		return s, err
 	}
 	player, err := os.Executable()

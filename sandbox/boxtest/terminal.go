@@ -191,11 +191,12 @@ func testLive(t *testing.T, s *suite) {
 		want(t, wait(t, run), 0, "got a\ngot b\ngot c\nend\n")
 	})
 	t.Run("after stdin", func(t *testing.T) {
-		run := start(t, s.box, sandbox.Command{Cmd: "cat", Stdin: strings.NewReader("first\n"), Interactive: true})
+		run := start(t, s.box, sandbox.Command{Cmd: "cat; until [ -e tried ]; do sleep 0.01; done; rm tried", Stdin: strings.NewReader("first\n"), Interactive: true})
 		printed(t, run, "first\n")
 		send(t, run, "second\n")
 		check(t, run.CloseInput())
 		wantError(t, run.Input(t.Context(), []byte("x")), sandbox.InvalidArgument, "")
+		want(t, sh(t, s.box, "touch tried"), 0, "")
 		want(t, wait(t, run), 0, "first\nsecond\n")
 	})
 	t.Run("large", func(t *testing.T) {
