@@ -53,10 +53,19 @@ func (h home) filterSession(t *testing.T, name string) {
 	if text, ok := files["flags"]; ok {
 		flags = strings.Split(strings.TrimSpace(text), "\n")
 	}
-	cmd := h.warmbox(t, append([]string{"filter", "--log-level", "error"}, flags...)...)
-	cmd.Stdin = strings.NewReader(decoded(files["in"]))
-	cmd.Env = append(cmd.Env, "TOKEN=hunter2-hunter2")
-	written, err := cmd.Output()
+	filter := func() ([]byte, error) {
+		cmd := h.warmbox(t, append([]string{"filter", "--log-level", "error"}, flags...)...)
+		cmd.Stdin = strings.NewReader(decoded(files["in"]))
+		cmd.Env = append(cmd.Env, "TOKEN=hunter2-hunter2")
+		return cmd.Output()
+	}
+	written, err := filter()
+	// On a loaded machine a plain process that is just ending may be taken for one that stays.
+	const ending = `Still running: 1 process, such as "bash"`
+	for tries := 0; tries < 3 && strings.Contains(string(written), ending) && !strings.Contains(files["out"], ending); tries++ {
+		t.Logf("once more, after:\n%s", written)
+		written, err = filter()
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if want := strings.TrimSpace(files["exit"]); want != strconv.Itoa(exit.ExitCode()) {
 			t.Errorf("exit %d, want %q: %s", exit.ExitCode(), want, exit.Stderr)
