@@ -600,7 +600,7 @@ func (c *shim) finish() {
 	file := unix.PollFd{Fd: int32(c.out), Events: unix.POLLIN}
 	var none unix.Timespec
 	syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&file)), 1, uintptr(unsafe.Pointer(&none)), 0, 0, 0)
-	if c.out != never && file.Revents != unix.POLLHUP { // somebody can still print
+	if c.out != never && file.Revents != unix.POLLHUP { // a process can still print
 		c.leave()
 	}
 }
@@ -694,7 +694,7 @@ func (c *shim) pass() int {
 		return 0
 	}
 	if n <= 0 || !c.print(n) {
-		c.closeOut() // of an output that nobody reads any more, the program learns by SIGPIPE
+		c.closeOut() // the program learns by SIGPIPE that its output has no reader any more
 		return 0
 	}
 	return n
@@ -706,7 +706,7 @@ func (c *shim) closeOut() {
 }
 
 // print writes the part of n bytes in shimOut that the limit lets through. It reports false
-// if nobody reads them.
+// if they have no reader.
 func (c *shim) print(n int) bool {
 	most, cut := c.cut.take(unsafe.Slice(&shimOut[0], n))
 	if !write(1, unsafe.String(&shimOut[0], most)) {
@@ -753,12 +753,12 @@ func (t *cutter) take(p []byte) (n int, cut bool) {
 	return n, t.over
 }
 
-// write writes all of s to a descriptor. It reports false if nobody reads it.
+// write writes all of s to a descriptor. It reports false if that has no reader.
 func write(fd int, s string) bool {
 	for len(s) > 0 {
 		n := sys(unix.SYS_WRITE, uintptr(fd), ptr(unsafe.StringData(s)), uintptr(len(s)), 0, 0, 0)
 		switch {
-		case n == -int(unix.EAGAIN): // somebody made the output non-blocking
+		case n == -int(unix.EAGAIN): // another process made the output non-blocking
 			file := unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}
 			syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&file)), 1, 0, 0, 0, 0)
 		case n < 0:

@@ -13,7 +13,7 @@ import (
 
 // outWindow is the window of one stream of a run: how much output the host still accepts.
 // Its source is read only while that is more than nothing. A source that may not be read is
-// parked: the epoll instance does not list it, so nobody waits for it.
+// parked: the epoll instance does not list it, and nothing waits for it.
 type outWindow struct {
 	mu       sync.Mutex // held while its source is read, so that the source is not closed meanwhile
 	source   *source

@@ -140,7 +140,7 @@ func testSlowReader(t *testing.T, s *suite) {
 	}
 }
 
-// A program that is killed ends although nobody reads what it printed.
+// A killed program ends although what it printed has no reader.
 func testKilledUnread(t *testing.T, s *suite) {
 	out := newGate()
 	defer close(out.open)

@@ -116,7 +116,7 @@ func TestFilterReadError(t *testing.T) {
 	}
 }
 
-// TestFilterWriteError: a filter whose output nobody reads ends.
+// TestFilterWriteError: a filter whose output has no reader ends.
 func TestFilterWriteError(t *testing.T) {
 	closed, w := io.Pipe()
 	closed.CloseWithError(errors.New("nobody reads"))

@@ -31,7 +31,7 @@ const (
 	// certain: it did not obey the first.
 	insistTime = 2 * time.Second
 
-	// unreadTime is how long a program may run on when nobody reads its output any more.
+	// unreadTime is how long a program may run on after its output has lost its reader.
 	unreadTime = 2 * time.Second
 
 	// leftTime is how long the output of a program that a signal ended may take to be
@@ -168,7 +168,7 @@ func invalidText(words []string) int {
 	return -1
 }
 
-// awaitProgram waits for the end of a program. If nobody reads its output any more, it
+// awaitProgram waits for the end of a program. If its output has no reader any more, it
 // writes to a closed pipe, and is killed if it does not end by that. It returns why it
 // was killed, or "".
 func awaitProgram(run *sandbox.Run) string {
